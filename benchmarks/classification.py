@@ -26,9 +26,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.ratio import Ratio
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.logistic import mechanism as slope_mechanism
-from perinstance.releases.logistic.noisy_sums import SimulatedSums
 from perinstance.releases.promises.declared_box import box_of
+from perinstance.releases.promises.window import FloatWindow
 
 Floats = NDArray[np.float64]
 
@@ -139,11 +140,10 @@ class Bench:
         """Repeat the release on one split."""
         train, test = splits(self.table)[split]
         X, sign = self.rows[train], 2.0 * self.table.y[train] - 1.0
-        gram = X.T @ X
         plan = slope_mechanism.spend(epsilon, DELTA, self.box.x_bound, ROUNDS)
         found = []
         for repeat in range(repeats):
-            window = SimulatedSums(X, sign, np.random.default_rng([77, repeat]), gram)
+            window = FloatWindow(ArraySweep(X, sign), np.random.default_rng([77, repeat]))
             theta = slope_mechanism.run(plan, window).theta
             found.append(score(self.rows[test], self.table.y[test], theta))
         means, spread = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(repeats)

@@ -21,16 +21,16 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
+from perinstance.folds.sweep import ArraySweep
 from perinstance.inference import Estimated
 from perinstance.inference.table import _half_widths
 from perinstance.releases.adassp import intervals as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.logistic import intervals as logistic_intervals
 from perinstance.releases.logistic import mechanism as slope_mechanism
-from perinstance.releases.logistic.noisy_sums import SimulatedSums
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import gaussian_distance
-from perinstance.releases.promises.window import SimulatedWindow
+from perinstance.releases.promises.window import FloatWindow
 
 Floats = NDArray[np.float64]
 DELTA, SPREAD, Z = 1e-6, 0.15, 1.959963984540054
@@ -111,7 +111,7 @@ def adassp(
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         y = np.clip(X @ beta + scatter(X, noise, rng), -1, 1)
-        published = adassp_mechanism.run(plan, SimulatedWindow(Z1, y, rng))
+        published = adassp_mechanism.run(plan, FloatWindow(ArraySweep(Z1, y), rng))
         solved = adassp_intervals.equation(published, plan, about == "population").solved()
         return solved, beta if about == "population" else (inverse @ (Z1.T @ y))[:d], best
 
@@ -133,7 +133,7 @@ def logistic(n: int, d: int, epsilon: float, x: str = "well", tables: int = 400)
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         sign = np.where(rng.uniform(size=n) < p, 1.0, -1.0)
-        published = slope_mechanism.run(plan, SimulatedSums(Z1, sign, rng))
+        published = slope_mechanism.run(plan, FloatWindow(ArraySweep(Z1, sign), rng))
         return logistic_intervals.equation(box, plan, published, True).solved(), theta[:d], reference
 
     return cell(f"logistic, population: n={n:,} d={d} eps={epsilon:g} rows {x}", tables, d, draw)
@@ -162,7 +162,7 @@ def costs(n: int, tables: int) -> Cell:
         e = Z1 * (y - Z1 @ (inverse @ (Z1.T @ y)))[:, None]
         reference = np.sqrt(np.diag(inverse @ (e.T @ e) @ inverse))[:5]
         seen = box.rows(X, y)
-        published = adassp_mechanism.run(plan, SimulatedWindow(seen.X, seen.y, rng))
+        published = adassp_mechanism.run(plan, FloatWindow(ArraySweep(seen.X, seen.y), rng))
         known = adassp_intervals.known(plan, published, "population")
         assert known.solved is not None
         return known.solved, COSTS_TRUTH, reference

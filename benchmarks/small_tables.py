@@ -29,10 +29,11 @@ from scipy.special import expit
 from scipy.stats import norm, rankdata
 from sklearn import datasets
 
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.logistic import mechanism as slope_mechanism
-from perinstance.releases.logistic.noisy_sums import SimulatedSums
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import gaussian_distance
+from perinstance.releases.promises.window import FloatWindow
 
 Floats = NDArray[np.float64]
 Scores = dict[str, list[Floats]]  # of each setting, one array of draws per split
@@ -199,9 +200,8 @@ def ours(X: Floats, y: Floats, epsilon: float, draws: int) -> tuple[float, float
     plan = slope_mechanism.spend(epsilon, DELTA, box.x_bound, 30)
     found, losses = [], []
     for number, (fit, held) in enumerate(splits(len(y))):
-        gram = rows[fit].T @ rows[fit]
         windows = (
-            SimulatedSums(rows[fit], sign[fit], np.random.default_rng([9, number, k]), gram) for k in range(draws)
+            FloatWindow(ArraySweep(rows[fit], sign[fit]), np.random.default_rng([9, number, k])) for k in range(draws)
         )
         eta = rows[held] @ np.column_stack([slope_mechanism.run(plan, window).theta for window in windows])
         found.append(auc(eta, y[held]))

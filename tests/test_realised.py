@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -17,10 +18,9 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
+from perinstance.releases.adassp.estimator import _asked
 from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log
-from perinstance.releases.promises.window import ExactWindow
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -133,26 +133,6 @@ ADASSP = [
 ]
 
 
-def published_by(model):
-    """Everything that a fit released, by question."""
-    gram = model.gram_[np.triu_indices(len(model.gram_))]
-    columns = {"column_totals": [model.column_totals_]} if len(model.column_totals_) else {}
-    return {"totals": [model.totals_], "gram": [gram], "moment": list(model.moments_)} | columns
-
-
-def answered(model, box, X, y):
-    """Run the mechanism on these rows with the published answers; return every exact sum and scale it drew around."""
-    log, sums = _Log(published_by(model)), []
-
-    def answer(center, scales):
-        values = log.current[: len(center)]
-        sums.append((values, center, scales))
-        return values
-
-    mechanism.run(model._plan(box), ReplayedWindow(ExactWindow(box.rows(X, y), answer=answer), log))
-    return sums
-
-
 @pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n"])
 def test_every_draw_of_adassp(release):
     """Two worlds, with and without the person: the densities of all draws around the sums of each, with 60 digits."""
@@ -162,10 +142,11 @@ def test_every_draw_of_adassp(release):
     found = pi.audit(clone(model), X, y).realised(model, X, y)
     assert found.kind == "exact"
     box = model._box(3)
+    run = partial(mechanism.run, model._plan(box))
 
     def log_of(keep):
         total = mp.mpf(0)
-        for values, center, scales in answered(model, box, X[keep], y[keep]):
+        for values, center, scales in _asked(run, box.rows(X[keep], y[keep]), model._answers()):
             for o, c, s in zip(values, center, scales, strict=True):
                 c = mp.mpf(Fraction(c).numerator) / Fraction(c).denominator
                 total -= ((mp.mpf(float(o)) - c) / mp.mpf(float(s))) ** 2 / 2

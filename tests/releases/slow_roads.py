@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta
 
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import Request, plan, run
+from perinstance.releases.promises.window import FloatWindow
 
 
 def posterior_delta(mu: float, rho: float, epsilon: float, direction: str) -> float:
@@ -37,22 +39,64 @@ class Pinned:
     answers: dict[str, float]
     asked: dict[str, tuple] = field(default_factory=dict)
 
-    def _answer(self, name: str, *question: float) -> float:
-        self.asked[name] = question
-        return self.answers[name]
+    def __getattr__(self, name):
+        def ask(*question):
+            self.asked[name] = question
+            return np.zeros(self.d) if name == "posterior" else self.answers[name]
 
-    def count(self, scale):
-        return self._answer("count", scale)
+        return ask
 
-    def eigenvalue(self, scale):
-        return self._answer("eigenvalue", scale)
 
-    def log_size(self, ridge, x_bound, y_bound, scale):
-        return self._answer("log_size", ridge, scale)
+class Watched:
+    """Two worlds seen without noise: answers with noise around the first, sums ``log p/q`` (first over second)."""
+
+    def __init__(self, worlds, rng, losses=None):
+        """``worlds`` are rows and targets, or windows."""
+        self.worlds = [w if hasattr(w, "gram") else FloatWindow(ArraySweep(*w)) for w in worlds]
+        self.rng, self.losses, self.d = rng, [] if losses is None else losses, self.worlds[0].d
+
+    def answer(self, mine, theirs, scale):
+        answer = mine + scale * self.rng.standard_normal(np.shape(mine))
+        self.losses.append(float(np.sum(((answer - theirs) ** 2 - (answer - mine) ** 2) / (2 * scale**2))))
+        return answer
+
+    def __getattr__(self, name):
+        return lambda *asked: self.answer(*(getattr(w, name)(*asked) for w in self.worlds), asked[-1])
+
+    def framed(self, frame):
+        return type(self)([w.framed(frame) for w in self.worlds], self.rng, self.losses)
+
+    def gram(self, scale, known=None):
+        rows, columns = np.triu_indices(self.d)
+        kept = np.arange(len(rows)) < len(rows) - (known is not None)
+        rows, columns = rows[kept], columns[kept]
+        full = np.full((self.d, self.d), 0.0 if known is None else known)
+        mine, theirs = (w.gram(scale)[rows, columns] for w in self.worlds)
+        full[rows, columns] = self.answer(mine, theirs, np.where(rows == columns, scale, scale / np.sqrt(2)))
+        full[columns, rows] = full[rows, columns]
+        return full
 
     def posterior(self, ridge, gamma):
-        self.asked["posterior"] = (ridge, gamma)
-        return np.zeros(self.d)
+        theta = FloatWindow(self.worlds[0]._rows, self.rng).posterior(ridge, gamma)
+        for window, sign in zip(self.worlds, (1, -1), strict=True):
+            H = window.gram(0.0) + ridge * np.eye(self.d)
+            off = theta - window.posterior(ridge, gamma)
+            self.losses.append(sign * (np.linalg.slogdet(H)[1] - gamma * off @ H @ off) / 2)
+        return theta
+
+
+def losses_watched(mechanism, pair, draws):
+    """``log p/q`` of runs in one world over the other, both ways round."""
+    found = []
+    for seed, worlds in enumerate((pair, pair[::-1])):
+        rng = np.random.default_rng(seed)
+        windows = [FloatWindow(ArraySweep(*w)) for w in worlds]
+        found.append(np.empty(draws))
+        for i in range(draws):
+            window = Watched(windows, rng)
+            mechanism(window)
+            found[-1][i] = sum(window.losses)
+    return found
 
 
 def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 41):
@@ -91,7 +135,7 @@ def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = N
                 sizes = [(0.0, 0.0, 1.0)]
                 if "log_size" in window.asked:
                     ends = [np.log(request.y_bound + request.x_bound * np.linalg.norm(t)) for t in (theta, theta_with)]
-                    sizes = around(*turn(ends), window.asked["log_size"][1])
+                    sizes = around(*turn(ends), window.asked["log_size"][-1])
                 for size, loss2, w2 in sizes:
                     window.answers["log_size"] = size
                     run(spent, window)

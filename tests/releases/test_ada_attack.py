@@ -11,62 +11,11 @@ import pytest
 from perinstance.releases.adaops import mechanism as adaops_mechanism
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.window import SimulatedWindow, plain_column_totals, plain_moment, plain_totals
 
-from .slow_roads import hockey_stick_lower_bound
+from .slow_roads import hockey_stick_lower_bound, losses_watched
 
 NOBODY = np.zeros((0, 1)), np.zeros(0)
 ONE = np.array([[1.0]]), np.array([1.0])
-
-
-class Watched(SimulatedWindow):
-    """A simulated window that sums the log-likelihood ratio (here over there) of everything it answers."""
-
-    def __init__(self, here, there, rng, frame=None, losses=None):
-        super().__init__(*here, rng, frame)
-        self.both, self.other = (here, there), SimulatedWindow(*there, rng, frame)
-        self.losses = [] if losses is None else losses
-
-    def _shift(self, answer, mine, theirs, scale):
-        self.losses.append(float(np.sum(((answer - theirs) ** 2 - (answer - mine) ** 2) / (2 * scale**2))))
-        return answer
-
-    def framed(self, frame):
-        return Watched(*self.both, self._rng, frame, self.losses)
-
-    def totals(self, columns, bound, scales):
-        mine, theirs = (plain_totals(w._units[:, :columns], w._y, bound)[-len(scales) :] for w in (self, self.other))
-        return self._shift(super().totals(columns, bound, scales), mine, theirs, scales)
-
-    def column_totals(self, scales):
-        mine, theirs = (plain_column_totals(w._X)[-len(scales) :] for w in (self, self.other))
-        return self._shift(super().column_totals(scales), mine, theirs, scales)
-
-    def eigenvalue(self, scale):
-        mine, theirs = (np.linalg.eigvalsh(w._G)[0] for w in (self, self.other))
-        return self._shift(super().eigenvalue(scale), mine, theirs, scale)
-
-    def posterior(self, ridge, gamma):
-        theta = super().posterior(ridge, gamma)
-        for window, sign in ((self, 1), (self.other, -1)):
-            H = window._ridged(ridge)
-            off = theta - np.linalg.solve(H, window._b)
-            self.losses.append(sign * (np.linalg.slogdet(H)[1] - gamma * off @ H @ off) / 2)
-        return theta
-
-    def gram(self, scale, known=None):
-        answer = super().gram(scale, known)
-        rows, columns = np.triu_indices(self.d)
-        scales = np.where(rows == columns, scale, scale / np.sqrt(2))
-        kept = np.arange(len(rows)) < len(rows) - (known is not None)
-        at = rows[kept], columns[kept]
-        self._shift(answer[at], self._G[at], self.other._G[at], scales[kept])
-        return answer
-
-    def moment(self, theta, clip, scale):
-        answer = super().moment(theta, clip, scale)
-        mine, theirs = (plain_moment(w._free, w._y, theta, clip, w._frame) for w in (self, self.other))
-        return self._shift(answer, mine, theirs, scale)
 
 
 def ada_ops(epsilon, delta):
@@ -100,15 +49,7 @@ IN_A_BOX = (np.zeros((0, 2)), np.zeros(0)), (CORNER.X, CORNER.y)
 
 def found(mechanism, epsilon, draws, pair=(NOBODY, ONE)):
     """Lower bounds on the hockey-stick divergence at epsilon, P without the person over Q with them and Q over P."""
-    losses = []
-    for seed, (here, there) in enumerate((pair, pair[::-1])):
-        rng = np.random.default_rng(seed)
-        losses.append(np.empty(draws))
-        for i in range(draws):
-            window = Watched(here, there, rng)
-            mechanism(window)
-            losses[-1][i] = sum(window.losses)  # log p/q under P, then log q/p under Q
-    p, q = losses
+    p, q = losses_watched(mechanism, pair, draws)  # log p/q under P, then log q/p under Q
     return hockey_stick_lower_bound(p, -q, epsilon), hockey_stick_lower_bound(q, -p, epsilon)
 
 

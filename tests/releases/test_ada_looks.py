@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
 from perinstance.releases.adassp.mechanism import PASSED, Round, estimate, noisy_gram, posterior_mean
 from perinstance.releases.base.row_sums import halvings
-from perinstance.releases.promises.window import ExactWindow, plain_column_totals, plain_totals
+from perinstance.releases.promises.window import ExactWindow, FloatWindow
 from perinstance.sampling import fixed_rows
 
 units = st.floats(-1.0, 1.0)
@@ -59,12 +60,12 @@ def test_halvings_are_a_logarithm(rows):
 
 def read(X, y, intercept=True, n_public=None, distance=50.0):
     """Look twice at so many people that noise does not matter, and leave it out."""
-    d, bound = X.shape[1], np.sqrt(X.shape[1])
+    d, bound, window = X.shape[1], np.sqrt(X.shape[1]), FloatWindow(ArraySweep(X, y))
     look = Look(d, bound, intercept, n_public, distance)
-    found = opening(look, plain_totals(X, y, bound)[-len(look.scales()) :])
+    found = opening(look, window.totals(d, bound, look.scales()))
     columns = ColumnLook(d, intercept, bound, distance)
     asked = columns.frame(found.length)
-    totals = plain_column_totals(asked.clipped_rows(X, np.ones(len(y), bool)))[-len(columns.scales(asked)) :]
+    totals = window.framed(asked).column_totals(columns.scales(asked))
     return found, standardised(columns, found, asked, totals)
 
 

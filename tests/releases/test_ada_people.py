@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
+from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.releases.adaops.estimator import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.promises.window import SimulatedWindow
+from perinstance.releases.promises.window import FloatWindow
 
 from .slow_roads import whole_profile
 
@@ -59,7 +60,7 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     if fitted:
         release.fit(X, y)
     new = np.array([[0.9, 0.1, 0.2], [0.0, 0.0, 3.0]]), np.array([-1.0, 5.0])
-    audit = pi.audit(release, X, y, outsiders=None if inside else new)
+    audit = pi.audit(release, X, y, targets=None if inside else new)
     ridge, gamma, floor = audit.fit.linear.penalty[0], audit.fit.gamma, audit.fit.floor
     if fitted:
         assert (ridge, gamma) == (release.lambda_, release.gamma_)
@@ -153,7 +154,7 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_
     # what a run really moves for each person, at the estimates and coordinates it really had, is no more
     seen = seen_by(release, X, y)
     for seed in range(20):
-        window = Recorded(seen.X, seen.y, np.random.default_rng(seed))
+        window = Recorded(FloatWindow(ArraySweep(seen.X, seen.y), np.random.default_rng(seed)))
         adassp_mechanism.run(release._plan(release._box(3)), window)
         assert (np.sqrt(window.squares[0]) <= audit.pairs.distance).all()
 
@@ -170,7 +171,7 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted)
     assert (reading.losses <= bound.losses * (1 + 1e-9)).all()
     # the same by the window that records what everybody moves, at the same answers
     spent, seen = release._plan(release._box(3)), seen_by(release, X, y)
-    window = Recorded(seen.X, seen.y, np.random.default_rng(0), answers=reading.fit.run)
+    window = Recorded(FloatWindow(ArraySweep(seen.X, seen.y)), answers=reading.fit.run)
     again = adassp_mechanism.run(spent, window)
     np.testing.assert_allclose(reading.pairs.distance, np.sqrt(window.squares[0]), rtol=1e-6)
     np.testing.assert_allclose(again.coef, reading.fit.run.coef, rtol=1e-9, atol=1e-12)
@@ -180,45 +181,54 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted)
         assert intercept == release.intercept_
 
 
-class Recorded(SimulatedWindow):
+class Recorded:
     """Sums, for each person, the squared distance that they really moved each answer by; may repeat a run's answers."""
 
-    def __init__(self, X, y, rng, frame=None, answers=None, squares=None):
-        super().__init__(X, y, rng, frame)
-        self.answers, self.squares, self.k = answers, [np.zeros(len(y))] if squares is None else squares, 0
+    def __init__(self, window, answers=None, squares=None):
+        self.window, self.d, self.k = window, window.d, 0
+        self.X, self.y, self.frame = window._rows.X, window._rows.y, window._frame
+        self.answers, self.squares = answers, [np.zeros(len(self.y))] if squares is None else squares
+
+    def _answer(self, name, each, scale, *asked):
+        self.squares[0] = self.squares[0] + ((each / scale) ** 2).sum(axis=1)
+        return getattr(self.window, name)(*asked) if self.answers is None else getattr(self.answers, name)
+
+    def rows(self, clipped):
+        if self.frame is None:
+            return self.X
+        present = np.ones(len(self.y), bool)
+        return (self.frame.clipped_rows if clipped else self.frame.free_rows)(self.X, present)
 
     def totals(self, columns, bound, scales):
-        each = np.column_stack([np.ones(len(self._y)), self._y, self._y**2 - 0.5])
+        each = np.column_stack([np.ones(len(self.y)), self.y, self.y**2 - 0.5])
         if columns:
-            norms2 = (self._units[:, :columns] ** 2).sum(axis=1)
+            norms2 = (self.X[:, :columns] ** 2).sum(axis=1)
             steps = [np.count_nonzero(one <= bound**2 / 2.0 ** np.arange(1, 9)) - 4 for one in norms2]
             each = np.column_stack([each, steps])
-        self.squares[0] = self.squares[0] + ((each[:, -len(scales) :] / scales) ** 2).sum(axis=1)
-        return super().totals(columns, bound, scales) if self.answers is None else self.answers.totals
+        return self._answer("totals", each[:, -len(scales) :], scales, columns, bound, scales)
 
     def column_totals(self, scales):
-        each = np.column_stack([self._X, self._X**2])[:, -len(scales) :]
-        self.squares[0] = self.squares[0] + ((each / scales) ** 2).sum(axis=1)
-        return super().column_totals(scales) if self.answers is None else self.answers.column_totals
+        X = self.rows(clipped=True)
+        return self._answer("column_totals", np.column_stack([X, X**2])[:, -len(scales) :], scales, scales)
 
     def framed(self, frame):
-        return Recorded(self._units, self._y, self._rng, frame, self.answers, self.squares)
+        return Recorded(self.window.framed(frame), self.answers, self.squares)
 
     def gram(self, scale, known=None):
-        moved = np.array([frobenius(x, known is not None) for x in self._X])
-        self.squares[0] = self.squares[0] + (moved / scale) ** 2
-        return super().gram(scale, known) if self.answers is None else self.answers.gram
+        each = np.array([[frobenius(x, known is not None)] for x in self.rows(clipped=True)])
+        return self._answer("gram", each, scale, scale, known)
 
     def moment(self, theta, clip, scale):
-        products = self._free * (self._y - self._free @ theta)[:, None]
-        if self._frame is None:
-            products = self._X * np.clip(self._y - self._X @ theta, -clip, clip)[:, None]
-        lengths = np.linalg.norm(products, axis=1)
-        if self._frame is not None:
-            lengths = np.minimum(lengths, clip * self._frame.x_bound)
-        self.squares[0] = self.squares[0] + (lengths / scale) ** 2
+        X, frame = self.rows(clipped=False), self.frame
+        residual = self.y - X @ theta
+        lengths = np.linalg.norm(X * (residual if frame else np.clip(residual, -clip, clip))[:, None], axis=1)
+        if frame is not None:
+            lengths = np.minimum(lengths, clip * frame.x_bound)
         self.k += 1
-        return super().moment(theta, clip, scale) if self.answers is None else self.answers.moments[self.k - 1]
+        found = self._answer(
+            "moment" if self.answers is None else "moments", lengths[:, None], scale, theta, clip, scale
+        )
+        return found if self.answers is None else found[self.k - 1]
 
 
 def seen_by(release, X, y):

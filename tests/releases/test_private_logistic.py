@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,13 +21,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.logistic.bounded_slope_loss import SLOPE_BITS, slopes
-from perinstance.releases.logistic.mechanism import read_gram, run, spend
-from perinstance.releases.logistic.noisy_sums import ExactSums, SimulatedSums
+from perinstance.releases.logistic.mechanism import _slopes_at, read_gram, run, spend
 from perinstance.releases.promises.class_labels import declared_classes, signs
+from perinstance.releases.promises.window import ExactWindow, FloatWindow
 from perinstance.sampling import FixedRows, fixed_rows
 
-from .slow_roads import hockey_stick_lower_bound
+from .slow_roads import Watched, hockey_stick_lower_bound, losses_watched
 
 RELEASE = pi.PrivateLogisticRegression(x_bound=1.0)
 
@@ -109,13 +111,19 @@ def test_a_slope_depends_on_its_row_alone(etas, place):
 # --- exact sums
 
 
+def exact_sum(rows, weights):
+    """What a sum of weighted rows would add noise to."""
+    window = ExactWindow(rows, answer=lambda center, scales: center)
+    return window.weighted_sum(lambda X, y: weights, 2.0**-SLOPE_BITS, 1.0)
+
+
 @given(st.integers(0, 30), st.integers(1, 3), st.integers(0, 2**32))
 @settings(max_examples=30)
 def test_sums_are_exact(n, d, seed):
     rng = np.random.default_rng(seed)
     rows = fixed_rows(rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n), 1.3, 1.0)
     s = slopes(rng.normal(size=n) * 3, rows.y)
-    found = ExactSums(rows)._exact_sum(s)
+    found = exact_sum(rows, s)
     for j in range(d):
         assert found[j] == sum((Fraction(a) * Fraction(b) for a, b in zip(rows.X[:, j], s, strict=True)), Fraction(0))
 
@@ -123,7 +131,7 @@ def test_sums_are_exact(n, d, seed):
 def test_exact_sums_over_several_chunks():
     n = 9000
     rows = FixedRows(np.ones((n, 1)), np.ones(n), 2.0**-38, 2.0**-38, 0, 0, 0, np.ones(n, dtype=bool))
-    assert ExactSums(rows)._exact_sum(np.full(n, 0.5)) == [Fraction(n, 2)]
+    assert exact_sum(rows, np.full(n, 0.5)) == [Fraction(n, 2)]
 
 
 def test_one_person_moves_a_sum_by_no_more_than_is_charged():
@@ -132,21 +140,13 @@ def test_one_person_moves_a_sum_by_no_more_than_is_charged():
     X, y = rng.normal(size=(50, 3)) * 10, rng.choice([-1.0, 1.0], size=50)
     theta = rng.normal(size=3)
     rows = fixed_rows(X, y, 1.0, 1.0)
-    everybody = ExactSums(rows)
+    everybody = rows
     for i in range(50):
         keep = np.arange(50) != i
         rest = fixed_rows(X[keep], y[keep], 1.0, 1.0)
-        asked = [_asked(window, theta) for window in (everybody, ExactSums(rest))]
+        asked = [exact_sum(seen, _slopes_at(seen.X, seen.y, theta)) for seen in (everybody, rest)]
         square = sum((a - b) ** 2 for a, b in zip(*asked, strict=True))
         assert square <= Fraction(1, 4)
-
-
-def _asked(window, theta):
-    """What ``slope_sum`` would add noise to."""
-    eta = np.zeros(len(window._rows.y))
-    for j, coefficient in enumerate(theta):
-        eta += window._rows.X[:, j] * coefficient
-    return window._exact_sum(slopes(eta, np.sign(window._rows.y)))
 
 
 # --- the promise
@@ -167,29 +167,6 @@ def test_promise_before_data_is_the_promise_after(table):
     assert model.privacy_.delta(1.0) <= 1e-6 and model.privacy_.kind == "exact"
 
 
-class Watched(SimulatedSums):
-    """A simulated window that sums the log-likelihood ratio (here over there) of everything it answers."""
-
-    def __init__(self, here, there, rng):
-        super().__init__(*here, rng)
-        self.other = SimulatedSums(*there, rng)
-        self.loss = 0.0
-
-    def gram(self, scale):
-        answer = super().gram(scale)
-        self._shift(answer[0, 0], self._G[0, 0], self.other._G[0, 0], scale)
-        return answer
-
-    def slope_sum(self, theta, scale):
-        answer = super().slope_sum(theta, scale)
-        mine, theirs = (w._X[:, 0] @ slopes(w._X @ theta, w._sign) for w in (self, self.other))
-        self._shift(answer[0], mine, theirs, scale)
-        return answer
-
-    def _shift(self, answer, mine, theirs, scale):
-        self.loss += float(((answer - theirs) ** 2 - (answer - mine) ** 2) / (2 * scale**2))
-
-
 NOBODY = np.zeros((0, 1)), np.zeros(0)
 ONE = np.array([[1.0]]), np.array([1.0])
 #: these pull the estimate the other way, so that the one person is misclassified and the slope stays at its bound
@@ -199,15 +176,7 @@ ONE_MORE = np.ones((61, 1)), np.append(OTHERS[1], 1.0)
 
 def found(spent, pair, epsilon, draws):
     """Lower bounds on the hockey-stick divergence at epsilon, in both directions."""
-    losses = []
-    for seed, (here, there) in enumerate((pair, pair[::-1])):
-        rng = np.random.default_rng(seed)
-        losses.append(np.empty(draws))
-        for i in range(draws):
-            window = Watched(here, there, rng)
-            run(spent, window)
-            losses[-1][i] = window.loss
-    p, q = losses
+    p, q = losses_watched(partial(run, spent), pair, draws)
     return max(hockey_stick_lower_bound(p, -q, epsilon), hockey_stick_lower_bound(q, -p, epsilon))
 
 
@@ -228,7 +197,7 @@ def test_the_attack_does_find_a_broken_promise():
 
 
 @pytest.mark.parametrize("pair", [(NOBODY, ONE), (OTHERS, ONE_MORE)], ids=["nobody else", "outvoted"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.5, 0.01), (2.0, 0.1)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05)])
 def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
     """All noisy numbers of one dimension integrated: ``E_P[(1 - e^(eps - L))_+]``, each given those before."""
     spent = spend(epsilon, delta, 1.0, 2)
@@ -239,50 +208,40 @@ def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
             assert total > 0.9 * delta
 
 
-def _quadrature(spent, here, there, epsilon, nodes=31):
+def _quadrature(spent, here, there, epsilon, nodes=21):
     """The last round is a shift in closed form given what was drawn before."""
     from perinstance.pairs import GaussianShift
 
     z = np.linspace(-7, 7, nodes)
     weight = np.exp(-(z**2) / 2)
     weight /= weight.sum()
-    mine, theirs = (SimulatedSums(*data, np.random.default_rng(0)) for data in (here, there))
+    worlds = [FloatWindow(ArraySweep(*data)) for data in (here, there)]
     total = 0.0
     for a, wa in zip(z, weight, strict=True):
         for b, wb in zip(z, weight, strict=True):
-            pinned = _Pinned(mine, theirs, (a, b))
+            pinned = _Pinned(worlds, (a, b))
             run(spent, pinned)
-            left = epsilon - pinned.loss
+            left = epsilon - sum(pinned.losses)
             distance = abs(pinned.last)
             delta = max(1 - math.exp(left), 0.0) if distance == 0 else float(GaussianShift(distance).delta(left)[0])
             total += wa * wb * delta
     return total
 
 
-class _Pinned:
+class _Pinned(Watched):
     """Answers with given noise, keeps the loss so far, and the distance of the last round."""
 
-    d = 1
+    def __init__(self, worlds, noise):
+        super().__init__(worlds, None)
+        self.noise = list(noise)
 
-    def __init__(self, mine, theirs, noise):
-        self.mine, self.theirs, self.noise = mine, theirs, list(noise)
-        self.loss = self.last = 0.0
-
-    def _answer(self, mine, theirs, scale):
-        shift = (mine - theirs) / scale
+    def answer(self, mine, theirs, scale):
+        self.last = shift = float(((mine - theirs) / scale)[0])
         if not self.noise:
-            self.last = shift
             return mine
         z = self.noise.pop(0)
-        self.loss += ((z + shift) ** 2 - z**2) / 2
+        self.losses.append(((z + shift) ** 2 - z**2) / 2)
         return mine + scale * z
-
-    def gram(self, scale):
-        return np.array([[self._answer(self.mine._G[0, 0], self.theirs._G[0, 0], scale)]])
-
-    def slope_sum(self, theta, scale):
-        mine, theirs = (w._X[:, 0] @ slopes(w._X @ theta, w._sign) for w in (self.mine, self.theirs))
-        return np.array([self._answer(mine, theirs, scale)])
 
 
 def test_released_numbers_lie_on_the_public_grid(table):
@@ -476,7 +435,7 @@ def test_few_people_get_about_what_one_noisy_sum_with_the_whole_budget_would_tel
     truth = rng.normal(size=8)
     sign = np.where(X @ truth * 8 > rng.logistic(size=400), 1.0, -1.0)
     plan = spend(0.3, 1e-5, 1.0, 30)
-    ours = [run(plan, SimulatedSums(X, sign, np.random.default_rng([1, i]))).theta for i in range(60)]
+    ours = [run(plan, FloatWindow(ArraySweep(X, sign), np.random.default_rng([1, i]))).theta for i in range(60)]
     once = X.T @ sign / 2 + 0.5 / plan.promise.distance * rng.normal(size=(60, 8))
     towards = [np.mean([one @ truth / np.linalg.norm(one) for one in many]) for many in (ours, once)]
     assert towards[0] > 0.9 * towards[1] > 0
@@ -567,20 +526,20 @@ def test_one_round_is_exact(table):
     X, y = table
     scales = []
 
-    class Asked(SimulatedSums):
+    class Asked(FloatWindow):
         def gram(self, scale):
             scales.append(scale)
             return super().gram(scale)
 
-        def slope_sum(self, theta, scale):
+        def weighted_sum(self, weigh, unit, scale):
             scales.append(scale)
-            assert not theta.any()
-            return super().slope_sum(theta, scale)
+            assert not weigh.keywords["theta"].any()
+            return super().weighted_sum(weigh, unit, scale)
 
     release = pi.PrivateLogisticRegression(x_bound=1.0, rounds=1)
     box = release._box(3)
     rows = box.rows(X, 2.0 * y - 1.0)
-    run(release._plan(box), Asked(rows.X, rows.y, np.random.default_rng(0)))
+    run(release._plan(box), Asked(ArraySweep(rows.X, rows.y), np.random.default_rng(0)))
     norms = np.linalg.norm(rows.X, axis=1)
     for method in ("auto", "estimate"):
         audit = pi.audit(release, X, y, method=method)

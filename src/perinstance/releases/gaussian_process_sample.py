@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from perinstance import sampling
 from perinstance.checked_numbers import positive
@@ -22,13 +21,13 @@ from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT
 from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.model_document import PublishedNumbers
+from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.sampling import GRID
 
 
-class GaussianProcessSample(WritesModel, BaseEstimator):
+class GaussianProcessSample(WritesModel):
     """``f(T) ~ N(K_T M y, (K_TT - K_T M K_T') / gamma)``: a draw of the posterior at the points T.
 
     Given the values at T, a person's target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the
@@ -63,7 +62,7 @@ class GaussianProcessSample(WritesModel, BaseEstimator):
         """Describe the release: one draw of the posterior at public points."""
         gamma = positive("gamma", self.gamma)
         return Mechanism(
-            name="ProcessSample",
+            name="GaussianProcessSample",
             moved="predictions",
             family="posterior",
             noise="gaussian",
@@ -82,10 +81,6 @@ class GaussianProcessSample(WritesModel, BaseEstimator):
         seen = problem.seen(fit, block.X, block.y, inside)
         mu, r = charge(seen.leverage, seen.leverage_lost).value, charge(seen.residual, seen.residual_lost).value
         return People(mu, r, self._pairs(problem, fit, seen, inside))
-
-    def refine(self, fit: KernelFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Nobody is left open; the same answer."""
-        return self.people(fit, block, inside)
 
     def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> PosteriorSamplePair:
         """Return the pairs, charged for rounding.
@@ -117,8 +112,7 @@ class GaussianProcessSample(WritesModel, BaseEstimator):
 
         Mean and covariance are float64 numbers, converged to rounding error and taken as they are; the noise is exact.
         """
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         fit = self.confidential_fit(ArraySweep(X, np.asarray(y, dtype=np.float64)))
         try:
@@ -127,7 +121,7 @@ class GaussianProcessSample(WritesModel, BaseEstimator):
             raise NumericalTrouble("the points determine each other; publish fewer or more distant ones") from None
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
         self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
-        LOG.info("ProcessSample published one draw")
+        LOG.info("GaussianProcessSample published one draw")
         return self
 
     def published_numbers(self) -> PublishedNumbers:

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import RefusedModel
@@ -23,10 +21,10 @@ from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of
-from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, Moved
 from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
@@ -35,7 +33,7 @@ from perinstance.sampling.variates import NOISES, Noise
 PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
 
 
-class NoisyMean(WritesModel, BaseEstimator):
+class NoisyMean(WritesModel):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
     ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
@@ -57,12 +55,6 @@ class NoisyMean(WritesModel, BaseEstimator):
         self.noise = noise
         self.statistic = statistic
         self.grid = grid
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
 
     def mechanism(self) -> Mechanism:
         """Describe the release: means or sums plus independent noise."""
@@ -116,10 +108,6 @@ class NoisyMean(WritesModel, BaseEstimator):
             return GaussianShift(move.value, move.kind_code)
         bounded = (columns > 1) & (move.value > 0.0) & np.isfinite(move.value)
         return LaplaceShift(move.value, np.where(bounded, np.maximum(move.kind_code, UPPER), move.kind_code))
-
-    def refine(self, fit: MeanFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Nobody is ever left open here; the answer is that of ``people``."""
-        return self.people(fit, block, inside)
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the exact sums or means (rational numbers) and the noise: what ``fit`` draws from."""
@@ -185,8 +173,7 @@ class NoisyMean(WritesModel, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw, of the mean or of the sum: ``value_``."""
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
         LOG.info("NoisyMean published one draw")

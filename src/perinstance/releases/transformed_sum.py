@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import InvalidTable
@@ -34,10 +32,10 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
-from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
@@ -72,7 +70,7 @@ class SumFit(ShowsNoValue):
         return None
 
 
-class SlowScalingSum(WritesModel, BaseEstimator):
+class SlowScalingSum(WritesModel):
     """The logarithm or the square root of each column's sum, plus Gaussian noise; there is no target.
 
     Records are amounts: negative ones count as zero.
@@ -108,12 +106,6 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         self.scale = scale
         self.offset = offset
         self.grid = grid
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
 
     def mechanism(self) -> Mechanism:
         """Describe the release: transformed sums plus independent noise."""
@@ -162,10 +154,6 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         with np.errstate(divide="ignore"):
             leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
         return People(leverage, _lengths(X), GaussianShift(found.value, found.kind_code))
-
-    def refine(self, fit: SumFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Nobody is ever left open here; the answer is that of ``people``."""
-        return self.people(fit, block, inside)
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the policy's loss for one record: it holds whatever the others are."""
@@ -218,8 +206,7 @@ class SlowScalingSum(WritesModel, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> SlowScalingSum:
         """Publish one draw: ``value_``, and ``total_``, which follows from it."""
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         transform, scale, offset = self._declared()
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values

@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.block import Block
+from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.sampling.ball_arithmetic import Ball, dyadic, exact
 
 DIGIT = 22  # bits in a digit: two digits and the sum over CHUNK rows make 2 * 22 + 9 = 53 bits
 CHUNK = 1 << 9
 FLUSH = 512  # products that int64 holds for sure: 512 * 2^53 < 2^63
 WIDEST = 4096  # columns of all digits together; more (absurd ranges of magnitude) are split by rows
+FEW = 16  # rows that are added as rational numbers; changes only speed
 SMALLEST = 2.0**-900  # in units of the column: its last bit is still a float64
 
 Label = tuple[int, NDArray[np.intp], int, int]
@@ -96,7 +99,12 @@ def exact_sums(X: ArrayLike) -> list[Fraction]:
     Fraction(3, 4)
     """
     X = np.asarray(X)
-    return [ExactGram.of(np.ones((len(column), 1)), column).fraction(0, 1) for column in X.T]
+    if len(X) <= FEW and np.isfinite(X).all():
+        return [sum(map(Fraction, column.tolist()), Fraction(0)) for column in X.T]
+    sums = column_sums(Block(X, X))
+    if not sums.finite:
+        raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
+    return [Fraction(total, 1 << UNIT_BITS) for total in sums.units]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,26 +14,25 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference import About, PublishedInference, bounded_draw
-from perinstance.models.linear.gram_matrix import Gram, gram
-from perinstance.models.linear.ridge import linear_fit, without
+from perinstance.models.linear.ridge import without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, GaussianShift, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
-from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.adaops.mechanism import Outcome, Plan, Request, plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
+from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.user_units import user_coefficients
-from perinstance.releases.promises.window import Window
+from perinstance.releases.promises.window import FloatWindow, Window
 from perinstance.sampling import GRID
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class AdaFit(ClippedFit):
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 
@@ -44,7 +43,7 @@ class AdaFit(ClippedFit):
     plan: Plan
 
 
-class AdaOPS(Promised):
+class AdaOPS(PredictsLinearly, Promised):
     """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
 
     The smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is as large as the exact
@@ -85,6 +84,7 @@ class AdaOPS(Promised):
     """
 
     what = "a posterior sample whose temperature is adapted to the data"
+    own_row = False
 
     def __init__(
         self,
@@ -121,15 +121,22 @@ class AdaOPS(Promised):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         box = self._box(sweep.n_features)
-        spent, seen = plan(self._request(box)), ClippedSweep(sweep, box)
-        sums: Gram = seen.fold(lambda block: gram(block, False))
-        values, vectors = np.linalg.eigh(sums.cross)
-        if hasattr(self, "coef_"):
-            ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
-        else:
-            typical = run(spent, _NoiselessEigenvalue(sums))
+        window = FloatWindow(ClippedSweep(sweep, self._seen, box.d))
+        ridge, gamma, floor = (self.lambda_, self.gamma_, self._floor) if hasattr(self, "coef_") else (None,) * 3
+        if ridge is None:
+            typical = self._run(box, window)
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
-        return AdaFit(linear_fit(seen, ridge, False), self._clipped_in(sweep), gamma, floor, values, vectors, spent)
+        fit, *_ = self._clipped_fit(sweep, ridge)
+        values, vectors = np.linalg.eigh(window.gram(0.0))
+        return AdaFit(
+            fit.linear,
+            fit.clipped,
+            gamma=gamma,
+            floor=floor,
+            values=values,
+            vectors=vectors,
+            plan=plan(self._request(box)),
+        )
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
@@ -139,8 +146,7 @@ class AdaOPS(Promised):
         composition at the values that were drawn is an odometer reading (MATH 6), labelled ``"estimate"``. What holds
         for everybody whatever was drawn is ``privacy_``.
         """
-        X, y = block.X, block.y
-        rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
+        rows, spent, ask = self._seen(block), fit.plan, fit.plan.request
         loo = without(fit.linear, rows.X, rows.y, inside)
         squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
@@ -154,7 +160,7 @@ class AdaOPS(Promised):
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
         sample = PosteriorSamplePair(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
-        residual = loo.residual * self._box(X.shape[1]).label.half  # in the user's units
+        residual = loo.residual * self._box(block.X.shape[1]).label.half  # in the user's units
         return People(loo.leverage, residual, Composed([GaussianShift(np.sqrt(squares), "estimate"), sample]))
 
     def uncertainty(self, about: About) -> PublishedInference:
@@ -167,10 +173,10 @@ class AdaOPS(Promised):
         box = self._box(self.n_features_in_)
         variance = 1.0 / (self.gamma_ * self._floor * box.x_bound**2)
         drawn = bounded_draw(self._drawn, np.full(len(self._drawn), variance))
-        return PublishedInference(user_coefficients(box, drawn), (AT_MOST,))
+        return PublishedInference(box.user_coefficients(drawn), (AT_MOST,))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Nobody is ever left open here: the floor keeps leverages small."""
+        """Answer alike: the floor keeps leverages small, and nobody is left open."""
         return self.people(fit, block, inside)
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
@@ -217,44 +223,22 @@ class AdaOPS(Promised):
             raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
         return X, y
 
-    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
-        outcome = run(plan(self._request(box)), window)
-        self.lambda_ = outcome.ridge
-        self.gamma_ = outcome.gamma
-        self.eigenvalue_ = outcome.eigenvalue
-        self.count_ = outcome.count
-        self.log_size_ = outcome.log_size
-        self.privacy_ = outcome.promise
-        self._floor, self._drawn = outcome.floor, outcome.coef
-        return outcome.coef
+    def _run(self, box: DeclaredBox, window: Window) -> Outcome:
+        return run(plan(self._request(box)), window)
+
+    def _publish(self, found: Outcome, box: DeclaredBox) -> Floats:
+        self.lambda_ = found.ridge
+        self.gamma_ = found.gamma
+        self.eigenvalue_ = found.eigenvalue
+        self.count_ = found.count
+        self.log_size_ = found.log_size
+        self.privacy_ = found.promise
+        self._floor, self._drawn = found.floor, found.coef
+        return found.coef
 
 
 def _point(value: float) -> Output:
     return cell(np.array([value]), GRID)
-
-
-@dataclass(frozen=True, slots=True)
-class _NoiselessEigenvalue:
-    """A window without noise: what a release would typically look like. Its answers stay with the curator."""
-
-    sums: Gram
-
-    @property
-    def d(self) -> int:
-        return len(self.sums.moment)
-
-    def count(self, scale: float) -> float:
-        return float(self.sums.n)
-
-    def eigenvalue(self, scale: float) -> float:
-        return float(np.linalg.eigvalsh(self.sums.cross)[0])
-
-    def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
-        return float(np.log(y_bound + x_bound * np.linalg.norm(self.posterior(ridge, np.inf))))
-
-    def posterior(self, ridge: float, gamma: float) -> Floats:
-        H = self.sums.cross + ridge * np.eye(self.d)
-        return np.asarray(np.linalg.lstsq(H, self.sums.moment, rcond=None)[0], dtype=np.float64)
 
 
 LEVELS = 16  # u and t are rounded up to multiples of 1/16: few promises serve everybody

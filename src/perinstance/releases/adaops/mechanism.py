@@ -24,7 +24,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, STEP_UP
 from perinstance.releases.promises.private_bounds import Conversion, KeyQuantity, PrivateBound, convert, spending
 from perinstance.releases.promises.promise import FLOORS, Corners, Promise, corners, gaussian_distance
-from perinstance.releases.promises.window import PosteriorWindow
+from perinstance.releases.promises.window import Window
 
 FAILURE = 0.1  # of delta, for bounds that may not hold
 EIGENVALUE, COUNT, SIZE = 0.03, 0.03, 0.15  # shares of the squared Gaussian distance
@@ -98,7 +98,7 @@ def predict(spent: Plan, n: float, low: float, n_upper: float | None = None) -> 
     return choose(spent.corners, known, spent.request.kappa)
 
 
-def run(spent: Plan, window: PosteriorWindow) -> Outcome:
+def run(spent: Plan, window: Window) -> Outcome:
     """Look through the window and publish one posterior sample."""
     ask = spent.request
     count, n, n_upper = None, float(ask.n_public or 0), float(ask.n_public or 0)

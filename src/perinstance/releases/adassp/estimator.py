@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import is_whole, positive
+from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput
-from perinstance.folds.block import Block
-from perinstance.folds.sweep import People, Sweep
+from perinstance.folds.sweep import Sweep
 from perinstance.inference import About, PublishedInference
-from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
-from perinstance.pairs.kinds import Kind, Method
+from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.intervals import known
-from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.log_ratios import LogRatios, cell, check_same_release, refuse_outside
+from perinstance.releases.base.noisy_sums import NoisySums
+from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
-from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
+from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.replayed_sums import replayed_log_ratios
-from perinstance.releases.promises.window import StandardFrame, Window, plain_column_totals, plain_moment, plain_totals
-from perinstance.sampling import FixedRows
+from perinstance.releases.promises.window import ExactWindow, Window, published_before
+from perinstance.sampling import GRID, FixedRows
+from perinstance.sampling.ball_arithmetic import exact
+
+PRECISION = 256  # bits: rows are on a grid, sums of products of them need about a hundred
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SspFit(ClippedFit):
-    """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
-
-    run: adassp_mechanism.Published | None = None
-
-
-class AdaSSP(Promised):
+class AdaSSP(PredictsLinearly, Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
     A look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated
@@ -81,7 +76,6 @@ class AdaSSP(Promised):
     """
 
     what = "ridge regression from noisy sufficient statistics"
-    own_row = True  # charged with the norm of the row and the clips of the plan
 
     def __init__(
         self,
@@ -107,45 +101,6 @@ class AdaSSP(Promised):
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
         return self._plan(self._box(n_features)).promise
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SspFit:
-        """Least squares on the clipped rows, to tell leverage and residual with the losses.
-
-        ``method="estimate"`` also asks for the estimates that the rounds went through: those of the release if it is
-        fitted, else those of a release without noise.
-        """
-        box = self._box(sweep.n_features)
-        plan, seen = self._plan(box), ClippedSweep(sweep, box)
-        fit = SspFit(linear_fit(seen, 0.0, False), self._clipped_in(sweep))
-        if method != "estimate" or plan.count == 1:
-            return fit
-        window = self._released() if hasattr(self, "coef_") else _NoiselessMoments(seen)
-        return replace(fit, run=adassp_mechanism.run(plan, window))
-
-    def people(self, fit: SspFit, block: Block, inside: bool = True) -> People:
-        """Map: the pairs of the people of one block.
-
-        What a person moves the totals and the Gram matrix by is exact, and with ``rounds=1`` so is the moment. What
-        later rounds ask depends on what was drawn before, so they are charged with the clip (and where columns are
-        standardised, the Gram matrix too): the loss is an ``"upper"`` bound. ``method="estimate"`` takes rows and
-        residuals at the coordinates and estimates that were drawn: an odometer reading (MATH 6), labelled
-        ``"estimate"``.
-        """
-        box = self._box(block.X.shape[1])
-        rows = box.rows(block.X, block.y)
-        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows, box)
-
-    def refine(self, fit: SspFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people whose leverage is near one."""
-        box = self._box(block.X.shape[1])
-        rows, seen = box.rows(block.X, block.y), ClippedSweep(sweep, box)
-        return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
-
-    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
-        """Return the loss of one person from their own row: what ``people`` charges them with."""
-        row = one_row(x)
-        box = self._box(row.shape[1])
-        return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
-
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
         refuse_outside(outside)
@@ -155,122 +110,68 @@ class AdaSSP(Promised):
         box = self._box(sweep.n_features)
         blocks = list(sweep.map(lambda block: block))
         X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
-        gram = published.gram_[np.triu_indices(len(published.gram_))]
-        drawn = {"totals": [published.totals_], "gram": [gram], "moment": list(published.moments_)}
-        if len(published.column_totals_):
-            drawn["column_totals"] = [published.column_totals_]
-        run = partial(adassp_mechanism.run, self._plan(box))
-        return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
+        run, answers, found = partial(adassp_mechanism.run, self._plan(box)), published._answers(), []
+        with working_precision(PRECISION):
+            asked = _asked(run, box.rows(X, y), answers)
+            whole = [NoisySums.of(cell(values, GRID), center, scales, "gaussian") for values, center, scales in asked]
+            for i in range(len(X)):
+                own = _asked(run, box.rows(X[i : i + 1], y[i : i + 1]), answers)
+                steps = zip(whole, own, strict=True)
+                found.append(
+                    sum((sums.log_ratio(exact(u) for u in center) for sums, (_, center, _) in steps), exact(0))
+                )
+        return LogRatios.of(found)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients (``adassp.intervals``)."""
-        plan = self._plan(self._box(self.n_features_in_))
-        return known(plan, adassp_mechanism.run(plan, self._released()), about)
-
-    def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
-        pairs = self._pairs(rows, box, fit.run)
-        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+        return known(self._plan(self._box(self.n_features_in_)), self._run_again(), about)
 
     def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> GaussianShift:
-        """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
         plan = self._plan(box)
+        run = run if plan.count > 1 else None  # one round asks for nothing that was drawn before
         kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
         return GaussianShift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
-        rounds: Any = self.rounds
-        if not is_whole(rounds) or not 1 <= rounds <= 100:
-            raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
+        rounds = whole_number("rounds", self.rounds, 1, 100, 4)
         clip = None
         if self.residual_bound is not None:
             clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
                 raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
-        return adassp_mechanism.spend(epsilon, delta, box, clip, int(rounds), declared_count(self.n_public))
+        return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, declared_count(self.n_public))
 
-    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
-        plan = self._plan(box)
-        published = adassp_mechanism.run(plan, window)
-        self.totals_ = published.totals
-        self.column_totals_ = published.column_totals
-        self.gram_ = published.gram
-        self.moments_ = np.array(published.moments)
-        self.privacy_ = plan.promise
-        return published.coef
+    def _run(self, box: DeclaredBox, window: Window) -> adassp_mechanism.Published:
+        return adassp_mechanism.run(self._plan(box), window)
 
-    def _released(self) -> _PublishedMoments:
-        return _PublishedMoments(self.totals_, self.column_totals_, self.gram_, list(self.moments_))
+    def _publish(self, found: adassp_mechanism.Published, box: DeclaredBox) -> Floats:
+        self.totals_ = found.totals
+        self.column_totals_ = found.column_totals
+        self.gram_ = found.gram
+        self.moments_ = np.array(found.moments)
+        self.privacy_ = self._plan(box).promise
+        return found.coef
 
-
-@dataclass(frozen=True, slots=True)
-class _PublishedMoments:
-    """A window that gives the published answers again: estimates and coordinates are post-processing of them."""
-
-    totals_: Floats
-    column_totals_: Floats
-    gram_: Floats
-    moments: list[Floats]
-
-    @property
-    def d(self) -> int:
-        return len(self.gram_)
-
-    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
-        return self.totals_
-
-    def column_totals(self, scales: Floats) -> Floats:
-        return self.column_totals_
-
-    def framed(self, frame: StandardFrame) -> _PublishedMoments:
-        return self
-
-    def gram(self, scale: float, known: float | None = None) -> Floats:
-        return self.gram_
-
-    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.moments.pop(0)
+    def _answers(self) -> list[Floats]:
+        gram = self.gram_[np.triu_indices(len(self.gram_))]
+        asked = [self.totals_, self.column_totals_, gram, *self.moments_]
+        return [one for one in asked if len(one)]
 
 
-@dataclass(frozen=True, slots=True)
-class _NoiselessMoments:
-    """A window without noise: what a release would typically look like. Its answers stay with the curator."""
+def _asked(run: Any, rows: FixedRows, answers: list[Floats]) -> list[tuple[Floats, Sequence[Any], Sequence[float]]]:
+    """Run the mechanism on published numbers: each of them, the exact sums of these rows, and the scales.
 
-    sweep: ClippedSweep
-    frame: StandardFrame | None = None
+    Everything that is asked is a sum over people of a function of one row and of what was published before: what one
+    row alone answers is the step by which the person moved the sum.
+    """
+    found, replay = [], published_before(answers)
 
-    @property
-    def d(self) -> int:
-        return self.sweep.n_features
+    def answer(center: Sequence[Any], scales: Sequence[float]) -> Floats:
+        found.append((replay(center, scales), center, scales))
+        return found[-1][0]
 
-    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
-        def step(block: Block) -> Floats:
-            here = block.X.any(axis=1)
-            return plain_totals(block.X[here, :columns], block.y[here], bound)
-
-        return self.sweep.fold(step)[-len(scales) :]
-
-    def column_totals(self, scales: Floats) -> Floats:
-        return self.sweep.fold(lambda block: plain_column_totals(self._clipped(block)))[-len(scales) :]
-
-    def framed(self, frame: StandardFrame) -> _NoiselessMoments:
-        return replace(self, frame=frame)
-
-    def gram(self, scale: float, known: float | None = None) -> Floats:
-        def step(block: Block) -> Floats:
-            X = self._clipped(block)
-            return X.T @ X
-
-        return self.sweep.fold(step)
-
-    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        def step(block: Block) -> Floats:
-            X = block.X if self.frame is None else self.frame.free_rows(block.X, np.asarray(block.X.any(axis=1)))
-            return plain_moment(X, block.y, theta, clip, self.frame)
-
-        return self.sweep.fold(step)
-
-    def _clipped(self, block: Block) -> Floats:
-        if self.frame is None:
-            return block.X
-        return self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))
+    run(ExactWindow(rows, answer=answer))
+    if len(found) != len(answers):
+        raise InvalidInput("what was published does not fit the audited release; pass the fitted release itself")
+    return found

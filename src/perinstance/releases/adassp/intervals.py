@@ -19,7 +19,6 @@ from perinstance.inference import About, EstimatingEquation, PublishedInference,
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.user_units import user_coefficients
 
 LAST_ROUNDS = 3  # that the equation averages
 LEAST_SPREAD, MOST_SPREAD = 1e-5, 1.0  # of a squared residual, in units of the label's half range
@@ -94,4 +93,4 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
     solved = equation(published, rounds, population).solved().mapped(units)
     few = rounds.count > 1 and published.opening.n is None
     notes = (FEW,) if few else (ONE_SPREAD,) if rounds.count > 1 and population else ()
-    return PublishedInference(user_coefficients(box, solved), notes)
+    return PublishedInference(box.user_coefficients(solved), notes)

@@ -28,7 +28,7 @@ from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common,
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.window import MomentWindow, StandardFrame
+from perinstance.releases.promises.window import StandardFrame, Window
 from perinstance.sampling import FixedRows
 
 GRAM = 0.3  # share of the squared distance that the looks leave; the rounds have equal parts of the rest
@@ -115,7 +115,7 @@ def spend(
     return Rounds(box, n_public, clip, count, look, columns, gram, each, promise)
 
 
-def run(rounds: Rounds, window: MomentWindow) -> Published:
+def run(rounds: Rounds, window: Window) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
     totals, found = np.empty(0), Opening(rounds.n_public, 0.0, rounds.clip or 1.0, 1.0, 0.0)
     if rounds.look is not None:
@@ -149,7 +149,7 @@ def run(rounds: Rounds, window: MomentWindow) -> Published:
     return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path)
 
 
-def _coordinates(rounds: Rounds, found: Opening, window: MomentWindow) -> tuple[Floats, StandardFrame | None]:
+def _coordinates(rounds: Rounds, found: Opening, window: Window) -> tuple[Floats, StandardFrame | None]:
     """Look at the columns of a box, and return the frame of the rest; where n is not believed it cannot be read."""
     look = rounds.column_look
     if look is None:

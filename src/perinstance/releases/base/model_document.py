@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from perinstance._version import __version__
 from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
-from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.inference import About
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
@@ -47,62 +45,6 @@ class PublishedNumbers:
     probabilities: bool = False  #: whether a classifier's scores are log odds
     values: Any = None  #: numbers that are published as they are
     points: Any = None  #: the public points that ``values`` belong to
-
-
-class WritesModel:
-    """Every release that publishes something can write it down."""
-
-    @abstractmethod
-    def mechanism(self) -> Mechanism:
-        """Describe the release in public terms."""
-
-    @abstractmethod
-    def published_numbers(self) -> PublishedNumbers:
-        """Return what ``fit`` published."""
-
-    def published_parameters(self) -> dict[str, float | None]:
-        """Return further numbers that were released with the coefficients, by name."""
-        return {}
-
-    def uncertainty(self, about: About) -> PublishedInference:
-        """Return what the published numbers say of the coefficients, in one of the two questions."""
-        return PublishedInference(None, (), no_intervals(type(self).__name__))
-
-    def inference(self, about: About = "population") -> Inference:
-        """Return standard errors, intervals and p-values of the published coefficients. It costs no privacy.
-
-        Parameters
-        ----------
-        about
-            ``"population"``: what is true of people like these, with sampling and privacy noise. ``"table"``: what the
-            fit without noise would have said of this very table, with privacy noise alone.
-        """
-        check_is_fitted(self)
-        promise = _promise(self, self.mechanism(), self.get_params(deep=False))
-        stated = None if promise is None else (promise["epsilon"], promise["delta"])
-        known = self.uncertainty(checked_about(about))
-        numbers = self.published_numbers()
-        if numbers.coef is None or np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
-            raise InvalidInput(no_intervals(type(self).__name__))
-        fitted = getattr(self, "feature_names_in_", None)
-        count = None if known.solved is None else len(known.solved.estimate)
-        names, published = named_coefficients(numbers.coef, numbers.intercept, fitted, count)
-        return inference_of(known, about, names, published, type(self).__name__, stated)
-
-    def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
-        """Return the published model as JSON, which ``perinstance.load_model`` and ``perinstance predict`` read.
-
-        Parameters
-        ----------
-        features
-            Names of the columns; None takes those of the frame that ``fit`` saw, if it was one.
-        target
-            What is predicted.
-        recipe
-            The public recipe that made these features, if one did; it becomes part of the file.
-        """
-        check_is_fitted(self)
-        return document_text(document_of(self, features, target, recipe))
 
 
 AT_MOST = (
@@ -168,7 +110,7 @@ def document_of(
         "perinstance": __version__,
         "method": mechanism.name,
         "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
-        "promise": _promise(release, mechanism, parameters),
+        "promise": promise_of(release, mechanism, parameters),
         "bounds": bounds,
         "declared": _named(parameters) | (bounds or {}),
         "grid": float(parameters.get("grid", GRID)),  # what was drawn is a multiple of this
@@ -217,7 +159,8 @@ def checksum(document: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _promise(release: Any, mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+def promise_of(release: Any, mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a release promises, as a file states it; None for one that promises nothing."""
     if not mechanism.promises:
         return None
     if parameters["epsilon"] is None:  # the noise was declared: state one point of the curve that it promises

@@ -10,9 +10,10 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,146 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.errors import ManyReleases, RefusedModel
+from perinstance.errors import InvalidInput, ManyReleases, RefusedModel
 from perinstance.event_log import LOG
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import People, Sweep
+from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.model_document import (
+    PublishedNumbers,
+    document_of,
+    document_text,
+    named_coefficients,
+    no_intervals,
+    promise_of,
+)
+from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
+
+
+class WritesModel(BaseEstimator):
+    """What every release shares besides its mechanism: no seed, its file, and what is known of its coefficients."""
+
+    #: whether nothing can be learnt from a few dozen rows
+    poor_score: ClassVar[bool] = False
+
+    @abstractmethod
+    def mechanism(self) -> Mechanism:
+        """Describe the release in public terms."""
+
+    @abstractmethod
+    def published_numbers(self) -> PublishedNumbers:
+        """Return what ``fit`` published."""
+
+    @abstractmethod
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people that ``people`` left open; here it leaves nobody open."""
+        return self.people(fit, block, inside)
+
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return further numbers that were released with the coefficients, by name."""
+        return {}
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Return what the published numbers say of the coefficients, in one of the two questions."""
+        return PublishedInference(None, (), no_intervals(type(self).__name__))
+
+    def inference(self, about: About = "population") -> Inference:
+        """Return standard errors, intervals and p-values of the published coefficients. It costs no privacy.
+
+        Parameters
+        ----------
+        about
+            ``"population"``: what is true of people like these, with sampling and privacy noise. ``"table"``: what the
+            fit without noise would have said of this very table, with privacy noise alone.
+        """
+        check_is_fitted(self)
+        promise = promise_of(self, self.mechanism(), self.get_params(deep=False))
+        stated = None if promise is None else (promise["epsilon"], promise["delta"])
+        known = self.uncertainty(checked_about(about))
+        numbers = self.published_numbers()
+        if numbers.coef is None or np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
+            raise InvalidInput(no_intervals(type(self).__name__))
+        fitted = getattr(self, "feature_names_in_", None)
+        count = None if known.solved is None else len(known.solved.estimate)
+        names, published = named_coefficients(numbers.coef, numbers.intercept, fitted, count)
+        return inference_of(known, about, names, published, type(self).__name__, stated)
+
+    def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
+        """Return the published model as JSON, which ``perinstance.load`` and ``perinstance predict`` read.
+
+        Parameters
+        ----------
+        features
+            Names of the columns; None takes those of the frame that ``fit`` saw, if it was one.
+        target
+            What is predicted.
+        recipe
+            The public recipe that made these features, if one did; it becomes part of the file.
+        """
+        check_is_fitted(self)
+        return document_text(document_of(self, features, target, recipe))
+
+    def _begin(self, refused: dict[str, Any]) -> None:
+        """Refuse what ``fit`` does not take, and tell the curator that a search is fitting this release.
+
+        The warning follows from who calls; nothing of the data is asked.
+        """
+        if "sample_weight" in refused:
+            raise RefusedModel(
+                "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs "
+                "alone; leave it out"
+            )
+        if refused:
+            raise TypeError(f"fit() got unexpected arguments {sorted(refused)}")
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
+                warnings.warn(
+                    f"every fit of {type(self).__name__} publishes: a search or a cross-validation is as many releases "
+                    "about the same people as it makes fits, and no loss or promise of one fit covers the others; "
+                    "choose parameters on public data, or split the budget over all fits",
+                    ManyReleases,
+                    stacklevel=3,
+                )
+                return
+            frame = frame.f_back
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+
+class PredictsLinearly(RegressorMixin):
+    """Published coefficients of a linear model."""
+
+    coef_: Floats
+    intercept_: Any
+    poor_score: ClassVar[bool]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn whether a score on its small tables means anything."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self.poor_score
+        return tags
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
+
+    def predict(self, X: Any) -> Floats:
+        """Predict with the published coefficients."""
+        check_is_fitted(self)
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
+        return X @ self.coef_ + self.intercept_
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +172,7 @@ class Law:
     noise: str = "gaussian"
 
 
-class Publishing(WritesModel, RegressorMixin, BaseEstimator):
+class Publishing(PredictsLinearly, WritesModel):
     """A linear model whose coefficients are one draw of ``ideal(X, y)``, rounded to the public ``grid``."""
 
     grid: float
@@ -55,10 +189,9 @@ class Publishing(WritesModel, RegressorMixin, BaseEstimator):
     def confidential_fit(self, sweep: Any, method: Any = "auto") -> Any:
         """Fit without noise, with everyone."""
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
+    def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Publish one draw: ``coef_`` and ``intercept_``."""
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         self._publish(theta, y)
@@ -71,52 +204,8 @@ class Publishing(WritesModel, RegressorMixin, BaseEstimator):
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
 
-    def published_numbers(self) -> PublishedNumbers:
-        """Return the published coefficients."""
-        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
-
-    def predict(self, X: Any) -> Floats:
-        """Predict with the published coefficients."""
-        check_is_fitted(self)
-        X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
-        return X @ self.coef_ + self.intercept_
-
 
 def exact_equations(X: NDArray, y: Floats, alpha: float, fit_intercept: bool) -> NormalEquations:
     """``H theta = X'y`` without a rounding error; an intercept is a column of ones, last, and not penalised."""
     penalties = [alpha] * X.shape[1] + [0.0] * fit_intercept
     return ExactGram.of(X, y, fit_intercept).normal_equations(penalties)
-
-
-def refuse_weights(arguments: dict[str, Any]) -> None:
-    """Refuse what ``fit`` does not take, with the reason."""
-    if "sample_weight" in arguments:
-        raise RefusedModel(
-            "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs alone; "
-            "leave it out"
-        )
-    if arguments:
-        raise TypeError(f"fit() got unexpected arguments {sorted(arguments)}")
-
-
-def warn_inside_search(release: object) -> None:
-    """Tell the curator that a search is fitting this release: it asks who calls, and nothing of the data."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
-            name = type(release).__name__
-            warnings.warn(
-                f"every fit of {name} publishes: a search or a cross-validation is as many releases about the same "
-                "people as it makes fits, and no loss or promise of one fit covers the others; choose parameters on "
-                "public data, or split the budget over all fits",
-                ManyReleases,
-                stacklevel=3,
-            )
-            return
-        frame = frame.f_back

@@ -27,7 +27,7 @@ from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
-from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights, warn_inside_search
+from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.descent.clipped_steps import (
     Steps,
@@ -292,8 +292,7 @@ class NoisyDescent(AnsweringModel):
         or infinite cell, or a target outside the domain of the loss or the declared classes, is a row of which the
         gradient is what it is, and counts as zero where it is no number.
         """
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         steps, problem = self.declared_steps(), self.problem()
         gradients, labels = gradients_of(problem), None
         if is_classifier(problem):

@@ -19,7 +19,6 @@ from perinstance.numerics.rounding import TINY
 from perinstance.releases.logistic.bounded_slope_loss import SLOPE
 from perinstance.releases.logistic.mechanism import PublishedSlopes, SlopeRounds
 from perinstance.releases.promises.declared_box import DeclaredBox
-from perinstance.releases.promises.user_units import user_coefficients
 
 NODES = 60  # of the quadrature over a normal score
 LEAST_SHARE = 1e-3  # of the mean eigenvalue, below which an eigenvalue of the Gram matrix is raised: it is all noise
@@ -38,7 +37,7 @@ def known(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes, abo
     if not box.weight:
         return PublishedInference(None, (), NO_ONES)
     solved = equation(box, rounds, published, about == "population").solved()
-    return PublishedInference(user_coefficients(box, solved), (NORMAL_SCORE,))
+    return PublishedInference(box.user_coefficients(solved), (NORMAL_SCORE,))
 
 
 def equation(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes, population: bool) -> EstimatingEquation:

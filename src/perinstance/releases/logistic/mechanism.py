@@ -24,14 +24,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
-from perinstance.releases.logistic.bounded_slope_loss import SLOPE
-from perinstance.releases.logistic.noisy_sums import SumWindow
+from perinstance.releases.base.row_sums import products
+from perinstance.releases.logistic.bounded_slope_loss import SLOPE, SLOPE_BITS, slopes
 from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
+from perinstance.releases.promises.window import Window
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
@@ -72,7 +74,7 @@ def spend(epsilon: float, delta: float, x_bound: float, count: int) -> SlopeRoun
     return SlopeRounds(x_bound, gram, each, Promise(distance))
 
 
-def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
+def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     """Look through the window; the estimate is post-processing of what was seen."""
     B, d = rounds.x_bound, window.d
     gram_noise = noise_scale(STEP_UP, rounds.gram_distance)
@@ -85,8 +87,10 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
     path: list[Floats] = []
     for t, distance in enumerate(rounds.round_distances):
         z = theta + _momentum(t, reading, penalty) * (theta - before)
-        sums.append(window.slope_sum(z / B, noise_scale(SLOPE * STEP_UP, distance) * B))
         path.append(z / B)
+        weigh = partial(_slopes_at, theta=path[-1])
+        # one person moves the sum by at most B/2
+        sums.append(window.weighted_sum(weigh, 2.0**-SLOPE_BITS, noise_scale(SLOPE * STEP_UP, distance) * B))
         seen.add(z, sums[-1] / B)
         if t == 0:
             penalty = seen.first_penalty()
@@ -94,6 +98,10 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
         answer = seen.answer(penalty)
         penalty = seen.penalty(answer)  # a single estimate has more noise, and would look longer than it is
     return PublishedSlopes(answer / B, G, tuple(sums), tuple(path))
+
+
+def _slopes_at(X: Floats, y: Floats, theta: Floats) -> Floats:
+    return slopes(products(X, theta), np.sign(y))
 
 
 class _Seen:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got, is_number, is_whole, real_number
 from perinstance.errors import InvalidInput
+from perinstance.inference import Estimated
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LARGEST, STEP_UP
 from perinstance.sampling import FixedRows, fixed_rows
@@ -103,6 +104,20 @@ class DeclaredBox:
         coef = np.clip(slopes * (self.label.half / half), -LARGEST, LARGEST)
         coef = np.append(coef, np.zeros(self.left_out))
         return coef, min(max(intercept, -LARGEST), LARGEST)
+
+    def user_coefficients(self, solved: Estimated) -> Estimated:
+        """Return what is known of the user's coefficients, the intercept last: a linear map, post-processing.
+
+        A column that the intercept stands for has none of its own.
+        """
+        half = np.array([one.half for one in self.columns])
+        slopes = np.diag(self.label.half / half)
+        if not self.weight:
+            return solved.mapped(slopes)
+        center = np.array([one.center for one in self.columns])
+        last = np.append(-self.label.half * center / half, self.label.half * self.weight)
+        linear = np.vstack([np.column_stack([slopes, np.zeros(len(half))]), last])
+        return solved.mapped(linear, np.append(np.zeros(len(half)), self.label.center))
 
 
 def box_of(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_bound") -> DeclaredBox:

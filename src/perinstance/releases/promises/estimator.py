@@ -1,53 +1,55 @@
-"""What AdaOPS and AdaSSP share: declared bounds, clipped rows, a promise kept, scikit-learn's contract."""
+"""What AdaOPS, AdaSSP and private logistic regression share: declared bounds, clipped rows, a promise kept."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
 from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import M, Sweep
+from perinstance.folds.sweep import ArraySweep, M, People, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
-from perinstance.models.linear.ridge import DualFit, LinearFit
+from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs import GaussianShift
+from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.publishing import refuse_weights, warn_inside_search
-from perinstance.releases.base.release import Mechanism
+from perinstance.releases.base.arguments import rows_as_they_are
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.publishing import WritesModel
+from perinstance.releases.base.release import Mechanism, MovedByPerson
 from perinstance.releases.base.shown_decimals import declared_text
-from perinstance.releases.promises.declared_box import DeclaredBox, box_of, declared_count
+from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import ExactWindow, SimulatedWindow, Window
+from perinstance.releases.promises.window import ExactWindow, FloatWindow, Window, published_before
 from perinstance.sampling import FixedRows
 
 T = TypeVar("T")
 
 
-class Promised(WritesModel, RegressorMixin, BaseEstimator):
-    """A linear model published under an (epsilon, delta) promise and declared bounds (``declared_box``)."""
+class Promised(WritesModel):
+    """A model published under an (epsilon, delta) promise and declared bounds (``declared_box``)."""
 
     epsilon: Any
     delta: Any
     x_bound: Any
-    y_bound: Any
+    y_bound: Any = 1.0  #: of labels that are signs
     fit_intercept: Any
-    n_public: Any
 
     #: what is published, in words
     what: ClassVar[str]
-    #: Whether what it costs a person is a function of their own row and of what was published.
-    own_row: ClassVar[bool] = False
+    moved: ClassVar[MovedByPerson] = "ridge"
+    #: whether what it costs a person is a function of their own row and of what was published
+    own_row: ClassVar[bool] = True
+    poor_score = True
 
     def mechanism(self) -> Mechanism:
         """Describe the release: what it promises does not depend on the data."""
@@ -55,7 +57,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
         promised = f"promised at epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}"
         return Mechanism(
             name=type(self).__name__,
-            moved="ridge",
+            moved=self.moved,
             family="adaptive",
             noise="gaussian",
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
@@ -66,66 +68,114 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
         )
 
     @abstractmethod
-    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
-        """Look through the window, set what is published besides, and return the coefficients in units."""
-
-    @abstractmethod
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
 
-    def published_numbers(self) -> PublishedNumbers:
-        """Return the published coefficients."""
-        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
+    @abstractmethod
+    def _run(self, box: DeclaredBox, window: Window) -> Any:
+        """Run the mechanism: what it makes of what it sees through the window."""
+
+    @abstractmethod
+    def _publish(self, found: Any, box: DeclaredBox) -> Floats:
+        """Set what a run released besides, and return the coefficients in units."""
+
+    def _answers(self) -> list[Floats]:
+        """Return what was released, in the order in which the mechanism asked."""
+        raise NotImplementedError
+
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: Any) -> GaussianShift:
+        """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
+        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
         Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
-        A row with a missing cell (NaN, None, a text in a column of objects) counts as if the person had not been there,
-        an infinite cell as the bound. Refused are declared facts only: the number of columns, types, names. Nothing
-        else of the data is kept: how many rows were clipped or missing is asked for by ``clipped``.
+        A row with a missing cell (NaN, None, a text in a column of objects), or a label that is no declared class,
+        counts as if the person had not been there, an infinite cell as the bound. Refused are declared facts only: the
+        number of columns, types, names. Nothing else of the data is kept: how many rows were clipped or missing is
+        asked for by ``clipped``.
         """
-        refuse_weights(refused)
-        warn_inside_search(self)
+        self._begin(refused)
         check_promise(self.epsilon, self.delta)
         X, y = self._validated(X, y)
         box = self._box(X.shape[1])
-        theta = self._publish(ExactWindow(box.rows(X, y)), box)
-        self.coef_, self.intercept_ = box.in_user_units(theta)
+        theta = self._publish(self._run(box, ExactWindow(box.rows(X, y))), box)
+        self.coef_, self.intercept_ = self._shaped(*box.in_user_units(theta))
         LOG.info("%s published one draw", type(self).__name__)
         return self
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        return counted(self._clip(*rows_as_they_are(clone(self), X, y)))  # the clone keeps what is learnt of X
+        rows, targets = clone(self)._validated(X, y)  # the clone keeps what is learnt of X
+        return Clipped.of(self._box(rows.shape[1]).rows(rows, targets))
 
-    def predict(self, X: Any) -> Floats:
-        """Predict with the published coefficients."""
-        check_is_fitted(self, "coef_")
-        X = validated(self, X, reset=False, dtype=np.float64, order="C")
-        return X @ self.coef_ + self.intercept_
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> ClippedFit:
+        """Least squares on the clipped rows, to tell leverage and residual with the losses.
+
+        ``method="estimate"`` also asks for a run of the mechanism: that of the release if it is fitted, else one
+        without noise.
+        """
+        fit, seen, box = self._clipped_fit(sweep, 0.0)
+        if method != "estimate":
+            return fit
+        return replace(fit, run=self._run_again() if hasattr(self, "coef_") else self._run(box, FloatWindow(seen)))
+
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block, charged with what each row can have moved at most.
+
+        What later questions ask depends on what was drawn before, so they are charged with the bounds that are
+        enforced: an ``"upper"`` bound, a function of the row; with one round it is what was done, and ``"exact"`` if
+        nothing is clipped by the data. ``method="estimate"`` charges what each row moved at the run that was drawn: an
+        odometer reading (MATH 6), labelled ``"estimate"``.
+        """
+        return self._people(fit, block, lambda rows: without(fit.linear, rows.X, rows.y, inside))
+
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        seen = ClippedSweep(sweep, self._seen, self._box(block.X.shape[1]).d)
+        return self._people(fit, block, lambda rows: refined(fit.linear, seen, rows.X, rows.y, inside))
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row: what ``people`` charges them with."""
+        row = one_row(x)
+        box = self._box(row.shape[1])
+        return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
+
+    def _people(self, fit: Any, block: Block, left_out: Callable[[FixedRows], Any]) -> People:
+        box, rows = self._box(block.X.shape[1]), self._seen(block)
+        loo, pairs = left_out(rows), self._pairs(rows, box, fit.run)
+        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+
+    def _clipped_fit(self, sweep: Sweep, ridge: float) -> tuple[ClippedFit, ClippedSweep, DeclaredBox]:
+        box = self._box(sweep.n_features)
+        seen = ClippedSweep(sweep, self._seen, box.d)
+        clipped = sweep.fold(lambda block: Clipped.of(self._seen(block)))
+        return ClippedFit(linear_fit(seen, ridge, False), clipped), seen, box
+
+    def _run_again(self) -> Any:
+        """Run the mechanism once more on what was published: coordinates and estimates are post-processing of it."""
+        box = self._box(self.n_features_in_)
+        nobody = box.rows(np.zeros((0, len(box.columns))), np.zeros(0))
+        return self._run(box, ExactWindow(nobody, answer=published_before(self._answers())))
 
     def _box(self, d: int) -> DeclaredBox:
         """Validate what was declared, for a table of d columns."""
-        declared_count(self.n_public)
         return box_of(self.x_bound, self.y_bound, d, truth_value("fit_intercept", self.fit_intercept))
 
-    def _clip(self, X: NDArray, y: NDArray) -> FixedRows:
+    def _seen(self, block: Block) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""
-        return self._box(X.shape[1]).rows(X, y)
+        return self._box(block.X.shape[1]).rows(block.X, self._target(block.y))
 
-    def _clipped_in(self, sweep: Sweep) -> Clipped:
-        """Count the same over a table that is read block by block."""
-        return sweep.fold(lambda block: counted(self._clip(block.X, block.y)))
+    def _target(self, y: NDArray) -> Floats:
+        """Return the target of an audit as ``fit`` takes it."""
+        return y
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         return rows_as_they_are(self, X, y)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        tags.regressor_tags.poor_score = True  # of a few dozen rows nothing can be said privately
-        return tags
+    def _shaped(self, coef: Floats, intercept: float) -> tuple[Floats, Any]:
+        return coef, intercept
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +185,11 @@ class Clipped(ShownAsTable):
     features: int
     labels: int
     missing: int = 0
+
+    @classmethod
+    def of(cls, rows: FixedRows) -> Clipped:
+        """Count what the declared bounds clipped."""
+        return cls(rows.clipped_x, rows.clipped_y, rows.missing)
 
     def __add__(self, other: Clipped) -> Clipped:
         return Clipped(self.features + other.features, self.labels + other.labels, self.missing + other.missing)
@@ -149,6 +204,7 @@ class ClippedFit(ShowsNoValue):
 
     linear: LinearFit | DualFit
     clipped: Clipped
+    run: Any = None  #: of the mechanism, where a reading is asked for
 
     @property
     def theta(self) -> Floats:
@@ -167,27 +223,22 @@ class ClippedFit(ShowsNoValue):
         return None
 
 
-def counted(rows: FixedRows) -> Clipped:
-    """Count what the declared bounds clipped."""
-    return Clipped(rows.clipped_x, rows.clipped_y, rows.missing)
-
-
 @dataclass(frozen=True, slots=True)
 class ClippedSweep(Sweep):
     """The table as the release sees it: every block in units and clipped, with its column of ones."""
 
     sweep: Sweep
-    box: DeclaredBox
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns, that of ones included."""
-        return self.box.d
+    clip: Callable[[Block], FixedRows]
+    n_features: int  #: the column of ones included
 
     @property
     def n_rows(self) -> int | None:
         """The number of rows, where it is known already."""
         return getattr(self.sweep, "n_rows", None)
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Pass on how far the work between two passes is."""
+        self.sweep.tell(stage, done, total)
 
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all clipped blocks."""
@@ -198,7 +249,7 @@ class ClippedSweep(Sweep):
         return self.sweep.map(lambda block: step(self._seen(block)))
 
     def _seen(self, block: Block) -> Block:
-        rows = self.box.rows(block.X, block.y)
+        rows = self.clip(block)
         return Block(rows.X, rows.y, block.start)
 
 
@@ -209,5 +260,6 @@ def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.r
     thrown_away, rows = clone(estimator), np.asarray(X, dtype=np.float64)
     box = thrown_away._box(rows.shape[1])
     seen = box.rows(rows, np.asarray(y, dtype=np.float64))
-    coef, intercept = box.in_user_units(thrown_away._publish(SimulatedWindow(seen.X, seen.y, rng), box))
+    found = thrown_away._run(box, FloatWindow(ArraySweep(seen.X, seen.y), rng))
+    coef, intercept = box.in_user_units(thrown_away._publish(found, box))
     return np.append(coef, intercept) if box.weight else coef

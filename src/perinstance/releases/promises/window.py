@@ -1,8 +1,7 @@
-"""The only openings through which an adaptive release sees confidential rows. Each look adds noise and is charged.
+"""The only openings through which a promised release sees confidential rows. Each look adds noise and is charged.
 
-``ExactWindow`` is what ``fit`` uses: integer-exact statistics of clipped rows, draws on a public grid.
-``SimulatedWindow`` answers the same questions with numpy's floating-point noise, for experiments; what it answers is
-not private and is never published by ``fit``.
+Rows have ``||x|| <= B_x`` and ``|y| <= B_y``; every ``scale`` is a standard deviation, z is standard normal. ``fit``
+looks through an ``ExactWindow``. A ``FloatWindow`` answers the questions of an ``ExactWindow`` in floating point.
 """
 
 from __future__ import annotations
@@ -11,85 +10,29 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.releases.base.row_sums import halvings, lengths
-from perinstance.sampling import (
-    ExactGram,
-    ExactPosterior,
-    FixedRows,
-    Noisy,
-    NoisyEigenvalue,
-    draw,
-    exact_sums,
-    fixed_rows,
-)
+from perinstance.releases.base.row_sums import halvings, lengths, products
+from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, NoisyEigenvalue, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import exact
+from perinstance.sampling.fixed_point import fixed_rows
 from perinstance.sampling.ideal_laws import estimate
 
-
-class PosteriorWindow(Protocol):
-    """What AdaOPS asks about rows with ``||x|| <= B_x``, ``|y| <= B_y``. ``scale`` is a standard deviation."""
-
-    @property
-    def d(self) -> int:
-        """Number of columns: public."""
-
-    def count(self, scale: float) -> float:
-        """``n + scale z``."""
-
-    def eigenvalue(self, scale: float) -> float:
-        """``lambda_min(X'X) + scale z``."""
-
-    def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
-        """``log(B_y + B_x ||theta||) + scale z`` with ``theta = (X'X + ridge I)^-1 X'y``."""
-
-    def posterior(self, ridge: float, gamma: float) -> Floats:
-        """One draw of ``N(theta, (X'X + ridge I)^-1 / gamma)``."""
-
-
-class MomentWindow(Protocol):
-    """What AdaSSP asks about the same rows."""
-
-    @property
-    def d(self) -> int:
-        """Number of columns: public."""
-
-    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
-        """``(n, sum v, sum (v^2 - 1/2), sum (h - 4)) + scale z``, h the halvings of the first columns under the bound.
-
-        Absent people (a missing cell) count nowhere. Without columns there are no halvings; where scales are one fewer,
-        n is left out.
-        """
-
-    def column_totals(self, scales: Floats) -> Floats:
-        """``(sums of u_j, sums of u_j^2) + scale z`` of rows as they are clipped here; half the scales: squares."""
-
-    def framed(self, frame: StandardFrame) -> MomentWindow:
-        """Return the window on the same people in other coordinates; there ``moment`` clips ``(y - x'theta) x``."""
-
-    def gram(self, scale: float, known: float | None = None) -> Floats:
-        """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` off it.
-
-        That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``. Where the
-        square of the last column is ``known``, it stands there without noise, and is not looked at.
-        """
-
-    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        """``sum_i clip(y_i - x_i'theta) x_i + scale z``: one person moves it by at most ``clip B_x``."""
-
-
-class Window(PosteriorWindow, MomentWindow, Protocol):
-    """All of these questions."""
-
+HALF = 20  # bits: integers below 2^40 are cut into two halves
+CHUNK = 1 << 12  # rows whose products of halves, below 2^40 each, float64 adds exactly
 
 #: One draw around exact sums of rows, coordinates independent, each with its scale.
 Answer = Callable[[Sequence[Any], Sequence[float]], Floats]
+#: The weight of each of some rows (X, y) in a sum, a function of the row alone.
+Weigh = Callable[[Floats, Floats], Floats]
 
 
 def drawn(center: Sequence[Any], scales: Sequence[float]) -> Floats:
@@ -97,12 +40,25 @@ def drawn(center: Sequence[Any], scales: Sequence[float]) -> Floats:
     return draw(Noisy(center, scales)).values
 
 
+def published_before(answers: Sequence[Floats]) -> Answer:
+    """Return an answer that gives published numbers again, in their order: what follows is post-processing."""
+    left = [np.asarray(one, dtype=np.float64) for one in answers]
+
+    def answer(center: Sequence[Any], scales: Sequence[float]) -> Floats:
+        # the last entry of a Gram matrix may be known, and not drawn
+        if not left or len(left[0]) - len(center) not in (0, 1):
+            raise InvalidInput("what was published does not fit the audited release; pass the fitted release itself")
+        return left.pop(0)[: len(center)]
+
+    return answer
+
+
 class ExactWindow:
     """Exact statistics of clipped rows, exact draws. There is no seed.
 
     In a frame the Gram matrix is that of rows clipped to its radius, and a moment sums ``(y - x'theta) x`` of rows that
     are not clipped, each product shortened to ``clip`` times the frame's bound: all of it in integers. Sums of rows are
-    drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays (``replayed_sums``).
+    drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays.
     """
 
     def __init__(self, rows: FixedRows, frame: StandardFrame | None = None, answer: Answer = drawn) -> None:
@@ -110,17 +66,25 @@ class ExactWindow:
         self._X = rows.X
         if frame is not None:
             free = frame.columns(rows.X, rows.present)
-            clipped = fixed_rows(free, rows.y, frame.radius, 1.0).X
-            self._X = frame.with_ones(clipped, rows.present)
+            self._X = frame.with_ones(fixed_rows(free, rows.y, frame.radius, 1.0).X, rows.present)
             self._free = frame.with_ones(free, rows.present)
         self._sums = ExactGram.of(self._X, rows.y)
 
     def framed(self, frame: StandardFrame) -> ExactWindow:
-        """Return the window on the same people in other coordinates."""
+        """Return the window on the same people in other coordinates; there ``moment`` clips ``(y - x'theta) x``."""
         return ExactWindow(self._rows, frame, self._answer)
 
+    @property
+    def d(self) -> int:
+        """Number of columns: public."""
+        return self._sums.d
+
     def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
-        """Return noisy totals; see ``MomentWindow``."""
+        """``(n, sum v, sum (v^2 - 1/2), sum (h - 4)) + scale z``, h the halvings of the first columns under the bound.
+
+        Absent people (a missing cell) count nowhere. Without columns there are no halvings; where scales are one fewer,
+        n is left out.
+        """
         here, sums = self._rows.present, self._sums
         n = int(here.sum())
         center: list[Any] = [n, *exact_sums(self._rows.y[:, None]), sums.fraction(sums.d, sums.d) - Fraction(n, 2)]
@@ -129,14 +93,54 @@ class ExactWindow:
         return self._answer(center[len(center) - len(scales) :], list(scales))
 
     def column_totals(self, scales: Floats) -> Floats:
-        """Return noisy totals of columns; see ``MomentWindow``."""
+        """``(sums of u_j, sums of u_j^2) + scale z`` of rows as they are clipped here; half the scales: squares."""
         center = [*exact_sums(self._X), *(self._sums.fraction(j, j) for j in range(self.d))]
         return self._answer(center[len(center) - len(scales) :], list(scales))
 
-    @property
-    def d(self) -> int:
-        """Number of columns."""
-        return self._sums.d
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` off it.
+
+        That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``. Where the
+        square of the last column is ``known``, it stands there without noise, and is not looked at.
+        """
+        rows, columns = np.triu_indices(self.d)
+        rows, columns = (rows, columns) if known is None else (rows[:-1], columns[:-1])
+        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
+        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
+        center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
+        full = np.full((self.d, self.d), 0.0 if known is None else known)
+        if center:
+            full[rows, columns] = full[columns, rows] = self._answer(center, scales)
+        return full
+
+    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
+        """``sum_i clip(y_i - x_i'theta) x_i + scale z``: one person moves it by at most ``clip B_x``."""
+        if self._frame is None:
+            unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # a public grid; truncation never grows a residual
+            return self.weighted_sum(
+                lambda X, y: np.trunc(np.clip(y - products(X, theta), -clip, clip) / unit) * unit, unit, scale
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = np.nan_to_num(self._free * (self._rows.y - products(self._free, theta))[:, None], nan=0.0)
+        shorter = fixed_rows(moved, np.zeros(len(moved)), clip * self._frame.x_bound, 1.0).X
+        return self._answer(exact_sums(shorter), [scale] * self.d)
+
+    def weighted_sum(self, weigh: Weigh, unit: float, scale: float) -> Floats:
+        """``sum_i w_i x_i + scale z``, the weights below ``2^40 unit`` and multiples of it, a public power of two.
+
+        Rows and weights are integers below 2^40 times public units; each is cut into halves, whose products float64
+        multiplies and adds exactly, in whatever order.
+        """
+        rows = self._rows
+        weights, totals = weigh(rows.X, rows.y), np.full(rows.X.shape[1], 0, dtype=object)
+        for start in range(0, len(weights), CHUNK):
+            x, w = rows.X[start : start + CHUNK] / rows.x_grid, weights[start : start + CHUNK] / unit
+            x_high, w_high = np.trunc(np.ldexp(x, -HALF)), np.trunc(np.ldexp(w, -HALF))
+            for a, of_a in ((x_high, HALF), (x - np.ldexp(x_high, HALF), 0)):
+                for b, of_b in ((w_high, HALF), (w - np.ldexp(w_high, HALF), 0)):
+                    totals = totals + ((a.T @ b).astype(np.int64).astype(object) << (of_a + of_b))
+        both = Fraction(rows.x_grid) * Fraction(unit)
+        return self._answer([int(total) * both for total in totals], [scale] * self.d)
 
     def count(self, scale: float) -> float:
         """``n + scale z``."""
@@ -147,7 +151,7 @@ class ExactWindow:
         return float(draw(NoisyEigenvalue(self._sums.normal_equations(), scale)).values[0])
 
     def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
-        """``log(B_y + B_x ||theta||) + scale z``."""
+        """``log(B_y + B_x ||theta||) + scale z`` with ``theta = (X'X + ridge I)^-1 X'y``."""
         equations = self._sums.normal_equations(ridge)
 
         def center() -> Any:
@@ -157,129 +161,117 @@ class ExactWindow:
         return float(draw(Noisy([center], scale, work=self.d**3)).values[0])
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
-        """One posterior sample."""
+        """One draw of ``N(theta, (X'X + ridge I)^-1 / gamma)``."""
         return draw(ExactPosterior(self._sums.normal_equations(ridge), gamma)).values
 
-    def gram(self, scale: float, known: float | None = None) -> Floats:
-        """``X'X + E``; the last entry as it is known."""
-        rows, columns = np.triu_indices(self.d)
-        rows, columns = (rows, columns) if known is None else (rows[:-1], columns[:-1])
-        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
-        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
-        center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
-        noisy = self._answer(center, scales) if center else np.empty(0)
-        return _symmetric(noisy if known is None else np.append(noisy, known), self.d)
 
-    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        """``sum_i clip(y_i - x_i'theta) x_i + scale z``.
+class FloatWindow:
+    """Floating-point answers, **not private**: with a generator for experiments, without noise for the curator.
 
-        A residual is a function of the row and of theta alone: columns are added one after the other, elementwise,
-        because the rounding of a matrix product may depend on the rest of the table.
-        """
-        seen = self._X if self._frame is None else self._free
-        residual = self._rows.y.copy()
-        with np.errstate(over="ignore", invalid="ignore"):
-            for j, coefficient in enumerate(theta):
-                residual -= seen[:, j] * coefficient
-            if self._frame is not None:
-                products = np.nan_to_num(seen * residual[:, None], nan=0.0)
-                shortened_rows = fixed_rows(products, np.zeros(len(products)), clip * self._frame.x_bound, 1.0).X
-                return self._answer(exact_sums(shortened_rows), [scale] * self.d)
-        unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # a public grid; truncation never grows a residual
-        residual = np.trunc(np.clip(residual, -clip, clip) / unit) * unit
-        sums = ExactGram.of(seen, residual)
-        center: list[Fraction] = [sums.fraction(j, self.d) for j in range(self.d)]
-        return self._answer(center, [scale] * self.d)
+    Without noise it shows what a release would typically look like. A row of zeros is an absent person.
+    """
 
+    def __init__(self, rows: Sweep, rng: np.random.Generator | None = None, frame: StandardFrame | None = None) -> None:
+        self._rows, self._rng, self._frame = rows, rng, frame
 
-class SimulatedWindow:
-    """Floating-point noise of a seeded generator: for experiments and benchmarks only, **not private**."""
-
-    def __init__(self, X: Floats, y: Floats, rng: np.random.Generator, frame: StandardFrame | None = None) -> None:
-        self._units, self._y, self._rng, self._frame = X, y, rng, frame
-        self._X = self._free = X
-        if frame is not None:
-            everybody = np.ones(len(y), dtype=bool)
-            self._X, self._free = frame.clipped_rows(X, everybody), frame.free_rows(X, everybody)
-        self._G, self._b = self._X.T @ self._X, self._X.T @ y
-
-    def framed(self, frame: StandardFrame) -> SimulatedWindow:
+    def framed(self, frame: StandardFrame) -> FloatWindow:
         """Return the window on the same people in other coordinates."""
-        return SimulatedWindow(self._units, self._y, self._rng, frame)
-
-    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
-        """Return noisy totals; see ``MomentWindow``."""
-        center = plain_totals(self._units[:, :columns], self._y, bound)[-len(scales) :]
-        return center + scales * self._rng.standard_normal(len(scales))
-
-    def column_totals(self, scales: Floats) -> Floats:
-        """Return noisy totals of columns; see ``MomentWindow``."""
-        return plain_column_totals(self._X)[-len(scales) :] + scales * self._rng.standard_normal(len(scales))
+        return FloatWindow(self._rows, self._rng, frame)
 
     @property
     def d(self) -> int:
         """Number of columns."""
-        return self._X.shape[1]
+        return self._rows.n_features if self._frame is None else len(self._frame.center) + bool(self._frame.weight)
 
-    def count(self, scale: float) -> float:
-        """``n + scale z``."""
-        return len(self._y) + scale * self._rng.standard_normal()
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
+        """Return noisy totals; see ``ExactWindow``."""
 
-    def eigenvalue(self, scale: float) -> float:
-        """``lambda_min(X'X) + scale z``."""
-        return float(np.linalg.eigvalsh(self._G)[0]) + scale * self._rng.standard_normal()
+        def step(block: Block) -> Floats:
+            here = block.X.any(axis=1)
+            y, boxed = block.y[here], [halvings(block.X[here, :columns], bound).sum()] if columns else []
+            return np.array([len(y), y.sum(), y @ y - len(y) / 2.0, *boxed])
 
-    def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
-        """``log(B_y + B_x ||theta||) + scale z``."""
-        theta = np.linalg.solve(self._ridged(ridge), self._b)
-        return math.log(y_bound + x_bound * float(np.linalg.norm(theta))) + scale * self._rng.standard_normal()
+        return self._noisy(self._rows.fold(step)[-len(scales) :], scales)
 
-    def posterior(self, ridge: float, gamma: float) -> Floats:
-        """One posterior sample."""
-        L = np.linalg.cholesky(self._ridged(ridge))
-        w = np.linalg.solve(L, self._b) + self._rng.standard_normal(self.d) / math.sqrt(gamma)
-        return np.linalg.solve(L.T, w)
+    def column_totals(self, scales: Floats) -> Floats:
+        """Return noisy totals of columns; see ``ExactWindow``."""
+
+        def step(block: Block) -> Floats:
+            X = self._seen(block, clipped=True)
+            return np.concatenate([X.sum(axis=0), (X**2).sum(axis=0)])
+
+        return self._noisy(self._rows.fold(step)[-len(scales) :], scales)
 
     def gram(self, scale: float, known: float | None = None) -> Floats:
         """``X'X + E``."""
-        Z = self._rng.standard_normal((self.d, self.d))
-        noisy = self._G + scale * (Z + Z.T) / 2.0
+        noisy = self._moments()[1]
+        if self._rng is not None:
+            Z = self._rng.standard_normal((self.d, self.d))
+            noisy = noisy + scale * (Z + Z.T) / 2.0
         if known is not None:
             noisy[-1, -1] = known
         return noisy
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``."""
-        return plain_moment(self._free, self._y, theta, clip, self._frame) + scale * self._rng.standard_normal(self.d)
 
-    def _ridged(self, ridge: float) -> Floats:
-        return self._G + ridge * np.eye(self.d)
+        def step(block: Block) -> Floats:
+            X = self._seen(block)
+            residual = block.y - X @ theta
+            if self._frame is None:
+                return X.T @ np.clip(residual, -clip, clip)
+            return shortened(X * residual[:, None], clip * self._frame.x_bound).sum(axis=0)
+
+        return self._noisy(self._rows.fold(step), scale)
+
+    def weighted_sum(self, weigh: Weigh, unit: float, scale: float) -> Floats:
+        """``sum_i w_i x_i + scale z``."""
+        return self._noisy(self._rows.fold(lambda block: block.X.T @ weigh(block.X, block.y)), scale)
+
+    def count(self, scale: float) -> float:
+        """``n + scale z``."""
+        return float(self._noisy(self._moments()[0], scale))
+
+    def eigenvalue(self, scale: float) -> float:
+        """``lambda_min(X'X) + scale z``."""
+        return float(self._noisy(np.linalg.eigvalsh(self._moments()[1])[0], scale))
+
+    def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
+        """``log(B_y + B_x ||theta||) + scale z``."""
+        _, G, b = self._moments()
+        theta = np.linalg.lstsq(G + ridge * np.eye(self.d), b, rcond=None)[0]
+        return float(self._noisy(np.log(y_bound + x_bound * np.linalg.norm(theta)), scale))
+
+    def posterior(self, ridge: float, gamma: float) -> Floats:
+        """One posterior sample."""
+        _, G, b = self._moments()
+        H = G + ridge * np.eye(self.d)
+        theta: Floats = np.linalg.lstsq(H, b, rcond=None)[0]
+        if self._rng is None:
+            return theta
+        return theta + np.linalg.solve(np.linalg.cholesky(H).T, self._rng.standard_normal(self.d)) / math.sqrt(gamma)
+
+    def _noisy(self, center: Any, scale: Any) -> Any:
+        return center if self._rng is None else center + scale * self._rng.standard_normal(np.shape(center))
+
+    def _moments(self) -> tuple[float, Floats, Floats]:
+        """Return n, ``X'X`` and ``X'y`` of the rows as they are clipped here."""
+
+        def step(block: Block) -> Floats:
+            Z = np.column_stack([self._seen(block, clipped=True), block.y, np.ones(len(block))])
+            return Z.T @ Z
+
+        sums = self._rows.fold(step)
+        return float(sums[-1, -1]), sums[:-2, :-2], sums[:-2, -2]
+
+    def _seen(self, block: Block, clipped: bool = False) -> Floats:
+        if self._frame is None:
+            return block.X
+        present = np.asarray(block.X.any(axis=1))
+        return (self._frame.clipped_rows if clipped else self._frame.free_rows)(block.X, present)
 
 
-def plain_totals(units: Floats, y: Floats, bound: float) -> Floats:
-    """Return totals without noise, in floating point; see ``MomentWindow``."""
-    boxed = [halvings(units, bound).sum()] if units.shape[1] else []
-    return np.array([len(y), y.sum(), y @ y - len(y) / 2.0, *boxed])
-
-
-def plain_column_totals(rows: Floats) -> Floats:
-    """Return totals of columns without noise, in floating point."""
-    return np.concatenate([rows.sum(axis=0), (rows**2).sum(axis=0)])
-
-
-def plain_moment(X: Floats, y: Floats, theta: Floats, clip: float, frame: StandardFrame | None) -> Floats:
-    """Return a moment without noise, in floating point; see ``ExactWindow``."""
-    residual = y - X @ theta
-    if frame is None:
-        return X.T @ np.clip(residual, -clip, clip)
-    return shortened(X * residual[:, None], clip * frame.x_bound).sum(axis=0)
-
-
-def _symmetric(upper: Floats, d: int) -> Floats:
-    """Fill a symmetric matrix from its upper triangle, row by row."""
-    full = np.zeros((d, d))
-    full[np.triu_indices(d)] = upper
-    return full + np.triu(full, 1).T
+Window = ExactWindow | FloatWindow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
