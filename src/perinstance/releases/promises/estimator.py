@@ -150,8 +150,8 @@ class Promised(WritesModel):
     def _clipped_fit(self, sweep: Sweep, ridge: float) -> tuple[ClippedFit, ClippedSweep, DeclaredBox]:
         box = self._box(sweep.n_features)
         seen = ClippedSweep(sweep, self._seen, box.d)
-        clipped = sweep.fold(lambda block: Clipped.of(self._seen(block)))
-        return ClippedFit(linear_fit(seen, ridge, False), clipped), seen, box
+        fit = linear_fit(seen, ridge, False)  # first: whoever folds first has the cells looked at
+        return ClippedFit(fit, sweep.fold(lambda block: Clipped.of(self._seen(block)))), seen, box
 
     def _run_again(self) -> Any:
         """Run the mechanism once more on what was published: coordinates and estimates are post-processing of it."""
