@@ -60,7 +60,7 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     if fitted:
         release.fit(X, y)
     new = np.array([[0.9, 0.1, 0.2], [0.0, 0.0, 3.0]]), np.array([-1.0, 5.0])
-    audit = pi.audit(release, X, y, targets=None if inside else new)
+    audit = pi.audit(release, X, y, outsiders=None if inside else new)
     ridge, gamma, floor = audit.fit.linear.penalty[0], audit.fit.gamma, audit.fit.floor
     if fitted:
         assert (ridge, gamma) == (release.lambda_, release.gamma_)

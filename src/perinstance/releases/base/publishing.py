@@ -93,7 +93,7 @@ class WritesModel(BaseEstimator):
         return inference_of(known, about, names, published, type(self).__name__, stated)
 
     def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
-        """Return the published model as JSON, which ``perinstance.load`` and ``perinstance predict`` read.
+        """Return the published model as JSON, which ``perinstance.load_model`` and ``perinstance predict`` read.
 
         Parameters
         ----------
