@@ -36,7 +36,7 @@ def compared(got, wanted, schema, function):
     """Return which answers are wrong: below the kept ones, or too far above."""
     with np.errstate(invalid="ignore"):
         room = NEXT_TO_ZERO if function == "epsilon" else 1e-300
-        below = ~(got >= wanted * (1 - BELOW) - 1e-322)
+        below = ~(got >= wanted * (1 - BELOW) - 1e-307)
         above = ~(got <= wanted * (1 + ABOVE.get(schema, EXACT)) + room)
     return (below | above) & (got != wanted)
 

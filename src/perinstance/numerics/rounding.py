@@ -144,16 +144,14 @@ LAST_SUM = 4.5e-16
 CHERNOFF = 1e-15
 #: An epsilon to start from stays this far below the largest possible loss, where the profile is zero.
 BELOW_LARGEST_LOSS = 1e-9
-#: Among atoms a finer quadrature is asked for while the slack is more than a fifth of the promise, relatively
-SLACK_RELATIVE = 2e-10
-#: or absolutely (one half).
-SLACK_ABSOLUTE = 5e-14
+#: Newton's last step to an epsilon leaves less than this share of it,
+SOLVED_RELATIVE = 2e-10
+#: or less than this. Both are added before it is asked whether the epsilon serves.
+SOLVED_ABSOLUTE = 1e-13
+#: Newton's steps on one contour end at this change of the logarithm of delta.
+LAST_STEP = 1e-14
 #: A bracket of epsilon so short, relatively, is the answer.
 BRACKET = 1e-13
-#: Newton's steps on one contour end at this change of the logarithm of delta,
-LAST_STEP = 1e-14
-#: and serve if they have come down to this one, which is charged.
-USABLE_STEP = 1e-13
 #: The power of a test is flat in epsilon at its minimum: a bracket this short, in standard deviations, is enough.
 POWER_BRACKET = 1e-10
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from perinstance.numerics.double_double import two_product, two_sum
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import NODE_ROUNDING
+from perinstance.numerics.rounding import NODE_ROUNDING, TIGHT
 from perinstance.pairs.loss_sums.laplace_atoms import (
     Atoms,
     cancellation,
@@ -41,13 +41,24 @@ from perinstance.pairs.loss_sums.quadrature import (
     GaussianFactors,
     Integrand,
     decay_length,
-    evaluate,
     integral,
 )
-from perinstance.pairs.loss_sums.records import Inverted
 from perinstance.pairs.loss_sums.saddlepoint import room, slopes
 
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
+
+
+class Inverted(NamedTuple):
+    """An inversion: ``delta = e^base (w/pi) total`` (left of 0: 1 - delta), and its relative error.
+
+    ``-d log delta/d epsilon = t + w moved/total``.
+    """
+
+    base: Any
+    w: Any
+    error: Any
+    total: Any
+    moved: Any
 
 
 class Exponent(NamedTuple):
@@ -122,51 +133,48 @@ def _exponent(here, epsilon, w, losses, factors):
 
 
 @kernel
-def integrate_along(here, epsilon, tight, losses, scratch):
+def integrate_along(here, epsilon, losses, terms):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0, and integrate.
 
-    Unless atoms were multiplied out n nodes are kept, from which ``evaluate`` moves epsilon.
+    ``terms`` is how many exponentials half the Laplace losses may make.
     """
     t = here.t
     lap, count = losses.lap, losses.count
-    where, weight, terms = scratch
     factors = np.zeros((3, losses.nu.size))
     _level, _lift, _fall, bend, bend_fall = slopes(here, epsilon, losses)
     w = 1.0 / math.sqrt(bend + bend_fall + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t)))
     exponent = _exponent(here, epsilon, w, losses, factors)
-    base, used = exponent.base, exponent.used
-    G, C, F = factors[0, :used], factors[1, :used], factors[2, :used]
+    G, C, F = factors[0, : exponent.used], factors[1, : exponent.used], factors[2, : exponent.used]
     gauss = GaussianFactors(w * exponent.slope, G, C, F, t / w, (1.0 + t) / w, (0.5 + t) / w)
-    none = np.empty((3, 0))
-    some = exponent.some
+    none, some = np.empty((3, 0)), exponent.some
     atoms = Atoms(t, w, lap, count, some, none, none, np.empty(0, np.int64), np.empty(0, np.complex128))
     kind, first, many = PLAIN, STEP, False
     if some > 0.0:
-        turns = max(abs(gauss.Psi), abs(gauss.Psi - 2.0 * w * sum_of(lap, count)), 1.0)
+        turns = max(abs(gauss.Psi), abs(gauss.Psi - 2.0 * w * np.sum(lap * count)), 1.0)
         _second, first_size, second_size = halves(lap, count)
         many = max(first_size, second_size) > terms or t < leftmost(lap, count)
         end = decay_length(gauss, (20.0 * WAVES if many else WAVES) / turns)
         first = min(STEP, 2.0 / (turns * end))
         kind = SMOOTH if end < np.inf else BELOW
     drift = gauss.Psi + exponent.far
+    total, moved, error, mass = 0.0, 0.0, np.inf, 0.0
     if kind != BELOW:
-        integrand = Integrand(kind, 1.0, gauss, atoms)
-        n, total, error, mass = integral(drift, first, tight, integrand, where, weight)
-        if kind == PLAIN or many or error <= tight * abs(total):
-            moved = evaluate(0.0, w, n, where, weight)[1]
-            return Inverted(base, w, n, _relative(error, mass, total, exponent.size), total, moved)
-    if many:
-        return Inverted(base, w, 0, np.inf, 0.0, 0.0)
-    error, mass, total, moved = _among_atoms(drift, tight, gauss, atoms, where, weight)
-    mass *= cancellation(t, lap, count)
-    return Inverted(base, w, 0, _relative(error, mass, total, exponent.size), total, moved)
+        total, moved, error, mass = integral(drift, first, Integrand(kind, 1.0, gauss, atoms))
+    if kind != PLAIN and not many and not error <= TIGHT * abs(total):
+        total, moved, error, mass = _among_atoms(drift, gauss, atoms)
+        mass *= cancellation(t, lap, count)
+    if not total > 0.0:
+        return Inverted(exponent.base, w, np.inf, 0.0, 0.0)
+    # of the quadrature, of its sum, of the exponent
+    error = (error + 4.0 * NODE_ROUNDING * mass) / total + NODE_ROUNDING * exponent.size
+    return Inverted(exponent.base, w, error, total, moved)
 
 
 @kernel
-def _among_atoms(drift, tight, gauss, atoms, where, weight):
+def _among_atoms(drift, gauss, atoms):
     """Integrate the exponentials above epsilon and those below, each along a contour bent to its side.
 
-    Returns the error, the integral of moduli, the integral, and the same with z as a further factor.
+    Returns the integral, that with a further z, the error, and the integral of moduli.
     """
     t, w, lap, count, some, _one, _two, _cut, _sums = atoms
     second, first_size, second_size = halves(lap, count)
@@ -176,7 +184,7 @@ def _among_atoms(drift, tight, gauss, atoms, where, weight):
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
     cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, some, one, two, cut, sums)
-    error, mass, total, moved = 0.0, 0.0, 0.0, 0.0
+    total, moved, error, mass = 0.0, 0.0, 0.0, 0.0
     for kind in (ABOVE, BELOW):
         if kind == BELOW:
             drift += w * (one[0, -1] + two[0, -1])
@@ -185,26 +193,6 @@ def _among_atoms(drift, tight, gauss, atoms, where, weight):
         elif drift <= 0.0:
             continue
         start = partial_sum(0.0j, 0.0j, 0.0j if t > 0.0 else TURN, kind == ABOVE, one, two, cut, sums).real
-        n, part, err, moduli = integral(drift, STEP, tight, Integrand(kind, start, gauss, atoms), where, weight)
-        total += part
-        moved += evaluate(0.0, w, n, where, weight)[1]
-        error += err
-        mass += moduli
-    return error, mass, total, moved
-
-
-@kernel
-def sum_of(lap, count):
-    """Return the sum of the Laplace distances."""
-    total = 0.0
-    for g in range(lap.size):
-        total += lap[g] * count[g]
-    return total
-
-
-@kernel
-def _relative(error, mass, total, size):
-    """Return the relative error: of the quadrature, of its sum, of the exponent."""
-    if not total > 0.0:
-        return np.inf
-    return (error + 4.0 * NODE_ROUNDING * mass) / total + NODE_ROUNDING * size
+        part, part_moved, part_error, part_mass = integral(drift, STEP, Integrand(kind, start, gauss, atoms))
+        total, moved, error, mass = total + part, moved + part_moved, error + part_error, mass + part_mass
+    return total, moved, error, mass

@@ -8,6 +8,7 @@ contour passes between the poles and gives 1 - delta.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,18 +19,15 @@ from perinstance.numerics.rounding import (
     NOT_ZERO,
     ONE_ROUNDING,
     POWER_BRACKET,
-    TIGHT,
     TINY,
     UNDERFLOWN_PROFILE,
 )
 from perinstance.pairs.loss_sums.contour import integrate_along
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
-from perinstance.pairs.loss_sums.quadrature import NODES
-from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, LinePlace, Losses, Profiled
+from perinstance.pairs.loss_sums.records import LinePlace, Losses
 from perinstance.pairs.loss_sums.saddlepoint import (
     ceiling,
     divergence,
-    first_guess,
     highest,
     middle,
     place,
@@ -41,35 +39,36 @@ DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the bet
 MOSTLY = 0.75  # and the delta from which it is in any case
 
 
-@kernel
-def scratch_for(terms):
-    """Return room for the nodes of a contour."""
-    return ContourScratch(np.empty(NODES, np.complex128), np.empty(NODES, np.complex128), terms)
+class Profiled(NamedTuple):
+    """A logarithm of delta or of 1 - delta, minus its slope in epsilon, and its error."""
+
+    log: Any
+    rate: Any
+    error: Any
 
 
 @kernel
-def above(epsilon, tight, losses, scratch):
+def above(epsilon, losses, terms):
     """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
 
-    Beyond what the quadrature reaches the answer is Chernoff's bound, and no nodes are kept.
+    Beyond what the quadrature reaches the answer is Chernoff's bound. ``terms``: how many exponentials half of the
+    Laplace losses may make.
     """
-    s2 = variance(losses)
     edge, edge_low = ceiling(losses)
-    if s2 == 0.0 or (edge - epsilon) + edge_low <= 0.0:
-        return Profiled(-np.inf, np.inf, 0.0, 0, 0.0, 0.0)
+    if variance(losses) == 0.0 or (edge - epsilon) + edge_low <= 0.0:
+        return Profiled(-np.inf, np.inf, 0.0)
     top = highest(losses.nu)
-    B = divergence(losses) - epsilon
-    x = saddle(first_guess(B, s2, top), top, epsilon, losses)
+    x = saddle(top, epsilon, losses)
     if x == np.inf:
-        return Profiled(-np.inf, np.inf, 0.0, 0, 0.0, 0.0)
+        return Profiled(-np.inf, np.inf, 0.0)
     here = place(x, top)
     t = here.t
-    base, w, n, error, total, moved = integrate_along(here, epsilon, tight, losses, scratch)
+    base, w, error, total, moved = integrate_along(here, epsilon, losses, terms)
     if not (total > 0.0 and error < 0.1):
         # beyond the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = CHERNOFF * (10.0 + abs(base))
-        return Profiled(base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0, 0.0, 0.0)
-    return Profiled(base + math.log(w / np.pi * total), t + w * moved / total, error, n, t, w)
+        return Profiled(base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding)
+    return Profiled(base + math.log(w / np.pi * total), t + w * moved / total, error)
 
 
 @kernel
@@ -86,8 +85,8 @@ def _exchanged(losses):
 
 
 @kernel
-def below(epsilon, tight, losses, scratch):
-    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer).
+def below(epsilon, losses, terms):
+    """Return ``log(1 - delta)``, minus its slope in epsilon, and the relative error (0.1: no answer).
 
     ``1 - delta_PQ(epsilon) = e^epsilon (1 - delta_QP(-epsilon))``, by ``t -> -1 - t``: of the two the one whose saddle
     point lies right of -1/2 has Laplace losses that hardly cancel.
@@ -99,24 +98,21 @@ def below(epsilon, tight, losses, scratch):
         losses = _exchanged(losses)
         t, epsilon = -1.0 - t, -epsilon
     left = leftmost(lap, count)
-    found = Inverted(0.0, 0.0, 0, np.inf, 0.0, 0.0)
-    for turn in range(2):
-        if turn == 1:
-            t = left
-        found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, tight, losses, scratch)
-        if found.error < 1e-6 or lap.size == 0 or t >= left:
-            break
-    base, w, n, error, total, moved = found
+    found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses, terms)
+    if not found.error < 1e-6 and lap.size > 0 and t < left:
+        t = left
+        found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses, terms)
+    base, w, error, total, moved = found
     if not (total > 0.0 and error < 0.1):
-        return Profiled(-np.inf, 0.0, 0.1, 0, 0.0, 0.0)
+        return Profiled(-np.inf, 0.0, 0.1)
     log, slope = base + math.log(w / np.pi * total), t + w * moved / total
     if flipped:
-        return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon), 0, 0.0, 0.0)
-    return Profiled(log, slope, error, n, t, w)
+        return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon))
+    return Profiled(log, slope, error)
 
 
 @kernel
-def _positive(epsilon, losses, scratch):
+def _positive(epsilon, losses, terms):
     """Return delta, ``-d delta/d epsilon`` and the relative error at epsilon >= 0."""
     if epsilon == np.inf:
         return 0.0, 0.0, 0.0
@@ -124,11 +120,11 @@ def _positive(epsilon, losses, scratch):
     delta, rate, error = 1.0, 0.0, 0.0
     for turn in range(2):
         if turn == 1 or not deep:
-            log_delta, rate, error, _n, _t, _w = above(epsilon, TIGHT, losses, scratch)
+            log_delta, rate, error = above(epsilon, losses, terms)
             delta = math.exp(min(log_delta, 0.0))
         if turn == 1 or not (deep or delta > MOSTLY):
             break
-        log_rest, slope, rest_error, _n, _t, _w = below(epsilon, TIGHT, losses, scratch)
+        log_rest, slope, rest_error = below(epsilon, losses, terms)
         if rest_error < 1e-6:
             rest = math.exp(min(log_rest, 0.0))
             delta = 1.0 - rest
@@ -139,13 +135,13 @@ def _positive(epsilon, losses, scratch):
 
 
 @kernel
-def delta_at(epsilon, losses, back, scratch):
+def delta_at(epsilon, losses, back, terms):
     """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon.
 
     ``back`` are the losses with P and Q exchanged.
     """
     these = back if epsilon < 0.0 else losses
-    delta, slope, error = _positive(abs(epsilon), these, scratch)
+    delta, slope, error = _positive(abs(epsilon), these, terms)
     if delta < TINY and variance(these) > 0.0:
         edge, edge_low = ceiling(these)
         if (edge - abs(epsilon)) + edge_low > 0.0:
@@ -163,22 +159,21 @@ def deltas(epsilon, losses, back, terms, out):
     """Fill in delta for each person."""
     nu, v, m2, levels, lap, count = losses
     back_nu, back_v, back_m2, back_levels, _lap, _count = back
-    scratch = scratch_for(terms)
     for i in range(out.size):
         here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
         there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-        out[i] = delta_at(epsilon[i], here, there, scratch)[0]
+        out[i] = delta_at(epsilon[i], here, there, terms)[0]
 
 
 @kernel
-def _power(level, losses, back, scratch):
+def _power(level, losses, back, terms):
     """Return ``min_epsilon delta(epsilon) + e^epsilon level`` at a level between 0 and 1."""
     low, high, span = -np.inf, np.inf, math.sqrt(variance(losses))
     best = 1.0
     e, f_low, f_high = 0.0, 0.0, 0.0
     side = 0
     for _ in range(100):
-        delta, slope, _error = delta_at(e, losses, back, scratch)
+        delta, slope, _error = delta_at(e, losses, back, terms)
         best = min(best, (delta + math.exp(e) * level) * (1.0 + FEW_ROUNDINGS))
         tail = slope * math.exp(-e)
         f = math.log(tail / level) if tail > 0.0 else -745.0
@@ -212,11 +207,10 @@ def powers(level, losses, back, terms, out):
     """
     nu, v, m2, levels, lap, count = losses
     back_nu, back_v, back_m2, back_levels, _lap, _count = back
-    scratch = scratch_for(terms)
     for i in range(out.size):
         if level[i] == 0.0 or level[i] == 1.0:
             out[i] = level[i]
         else:
             here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
             there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-            out[i] = min(_power(level[i], here, there, scratch), 1.0)
+            out[i] = min(_power(level[i], here, there, terms), 1.0)

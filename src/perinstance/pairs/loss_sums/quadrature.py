@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import ALIVE, DEAD, NEGLIGIBLE, NOT_ZERO, TIGHT
+from perinstance.numerics.rounding import DEAD, NEGLIGIBLE, NOT_ZERO, TIGHT
 from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
 
 NODES = 4096  # room for the nodes of one contour
@@ -96,21 +96,21 @@ def decay_length(gauss, furthest):
 
 
 @kernel
-def _along(bend, first, levels, tight, integrand, where, weight):
-    """Fill nodes and weights of the trapezoidal rule.
+def _along(bend, step, levels, most, integrand):
+    """Return the integral by the trapezoidal rule, that with a further z, its error and the integral of moduli.
 
-    Returns how many, the integral, its error and the integral of moduli.
+    The step is halved so many times at most, or until there are ``most`` nodes, which is an error.
     """
     kind, start, gauss, atoms = integrand
     Psi, G, C, F, p0, p1, ph = gauss  # unpacked here: inside the loop it would cost more than the arithmetic
     t, w, lap, count, losses, one, two, cut, sums = atoms
-    step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
-    where[0], weight[0] = 0.0, 0.5 * start
+    n, error, total, moved, mass = 1, np.inf, 0.5 * start, 0.0, 0.5 * abs(start)  # of the sums, without the step
     for level in range(levels):
-        u, stride = (step, step) if level == 0 else (0.5 * step, step)
-        step = stride if level == 0 else 0.5 * stride
-        biggest, quiet = abs(weight[0]), 0
-        while n < where.size and u < 45.0 and quiet < 2:
+        u, stride, before = step, step, step * total
+        if level > 0:
+            u, step = 0.5 * step, 0.5 * step
+        biggest, quiet = 0.5 * abs(start), 0
+        while n < most and u < 45.0 and quiet < 2:
             sh, ch = math.sinh(u), math.cosh(u)
             z = complex(bend * (ch - 1.0), sh)
             expo, divisor = gaussian(z, Psi, G, C, F, p0, p1)
@@ -126,76 +126,41 @@ def _along(bend, first, levels, tight, integrand, where, weight):
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
-                return n, 0.0, np.inf, np.inf  # it grows on this side
-            where[n], weight[n] = z, f
+                return 0.0, 0.0, np.inf, np.inf  # it grows on this side
+            total, moved, mass = total + f.real, moved + (f * z).real, mass + size
             n += 1
             biggest = max(biggest, size)
             quiet = quiet + 1 if size < NEGLIGIBLE * biggest else 0
             u += stride
-        before, total, mass = total, 0.0, 0.0
-        for k in range(n):
-            total += step * weight[k].real
-            mass += step * abs(weight[k])
-        error = abs(total - before)
-        if level > 0 and error <= tight * abs(total):
+        error = abs(step * total - before) if level > 0 and n < most else np.inf
+        if error <= TIGHT * abs(step * total):
             break
-        if n == where.size:
-            error = np.inf  # the last level is not complete
-    for k in range(n):
-        weight[k] *= step
-    return n, total, error, mass
+    return step * total, step * moved, error, step * mass
 
 
 @kernel
-def integral(drift, first, tight, integrand, where, weight):
+def integral(drift, first, integrand):
     """Lay the contour with the bend that suits ``drift``, the exponent's slope far out, or the next that converges.
 
     The straight line is best where the integrand has died before its oscillation outruns the steps. Laplace losses
-    taken whole die along no other; their oscillation is what the first step was chosen for.
+    taken whole die along no other; their oscillation is what the first step was chosen for. Returns what ``_along``
+    does.
     """
-    kind = integrand.kind
-    probe = math.asinh(min(max(8.0, 10.0 / max(abs(drift), NOT_ZERO)), 1e8))
+    if integrand.kind == SMOOTH:
+        return _along(0.0, first, 4, NODES, integrand)
     side = -1.0 if drift > 0.0 else 1.0
-    bends = np.zeros(7)  # and no list, which would take a while to compile
-    bends[2], bends[3], bends[4], bends[5] = side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG
-    least = np.inf
-    n, total, error, mass = 0, 0.0, np.inf, 0.0
-    for i in range(7):
-        probing = i == 0 and kind != SMOOTH  # one node far out tells whether the integrand is alive there
-        # the last is the best, and finer; a variable, because each literal would be compiled once more
-        levels = 1 if probing else 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3
-        if probing:
-            weight[1] = np.inf  # stays where it grows
-            _along(0.0, probe, levels, tight, integrand, where[:2], weight[:2])
-            if abs(weight[1]) > DEAD * abs(integrand.start) * probe:
-                bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
-            continue
-        n, total, error, mass = _along(bends[i], first, levels, tight, integrand, where, weight)
-        if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
+    bends = np.array([0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
+    # one node far out tells whether the integrand is alive there
+    probe = math.asinh(min(max(8.0, 10.0 / max(abs(drift), NOT_ZERO)), 1e8))
+    far = _along(0.0, probe, 1, 2, integrand)[3] / probe - 0.5 * abs(integrand.start)
+    if far > DEAD * abs(integrand.start) * probe:
+        bends[0], bends[1], bends[2] = bends[1], bends[2], 0.0
+    least, found = np.inf, (0.0, 0.0, np.inf, 0.0)
+    for i in range(6):  # the last is the best, and finer
+        found = _along(bends[i], first, 6 if i == 5 else 3, NODES, integrand)
+        total, _moved, error, mass = found
+        if error <= TIGHT * abs(total) and mass < 1e3 * abs(total):
             break
         if error < least:
-            least, bends[6] = error, bends[i]
-    return n, total, error, mass
-
-
-@kernel
-def evaluate(d, w, n, where, weight):
-    """Return ``sum Re(weight e^{-w d z})`` and the same sum with z as a further factor."""
-    total, moved = 0.0, 0.0
-    for k in range(n):
-        f = weight[k] if d == 0.0 else weight[k] * exp(-w * d * where[k])
-        total += f.real
-        moved += (f * where[k]).real
-    return total, moved
-
-
-@kernel
-def extent(n, where, weight):
-    """Return how far from the saddle point the integrand is still alive."""
-    top, far = 0.0, 1.0
-    for k in range(n):
-        top = max(top, abs(weight[k]))
-    for k in range(n):
-        if abs(weight[k]) > ALIVE * top:
-            far = max(far, abs(where[k]))
-    return far
+            least, bends[5] = error, bends[i]
+    return found

@@ -32,42 +32,6 @@ class LinePlace(NamedTuple):
     top: Any
 
 
-class ContourScratch(NamedTuple):
-    """Room for the nodes of a contour and their weights, and how many exponentials half the Laplace losses may make."""
-
-    where: Any
-    weight: Any
-    terms: Any
-
-
-class Inverted(NamedTuple):
-    """An inversion: ``delta = e^base (w/pi) total`` (left of 0: 1 - delta), n nodes kept, a relative error.
-
-    ``-d log delta/d epsilon = t + w moved/total``.
-    """
-
-    base: Any
-    w: Any
-    n: Any
-    error: Any
-    total: Any
-    moved: Any
-
-
-class Profiled(NamedTuple):
-    """A logarithm of delta or of 1 - delta, minus its slope in epsilon, its error, and the contour.
-
-    n nodes were kept, from which epsilon can be moved (0: it cannot), around the place t in units w.
-    """
-
-    log: Any
-    rate: Any
-    error: Any
-    n: Any
-    t: Any
-    w: Any
-
-
 class Tolerance(NamedTuple):
     """By how much of itself an epsilon may be above the least, and whether crowds may be answered in groups."""
 

@@ -157,41 +157,21 @@ def minus_legendre(here, losses):
 
 
 @kernel
-def saddle(start, top, epsilon, losses):
-    """Return the x of the saddle point right of 0; infinity where there is none.
+def saddle(top, epsilon, losses):
+    """Return the x of the saddle point right of 0, to a thousandth; infinity where there is none.
 
-    ``lift + max(level, 0) = 1/t + 1/(1 + t) + fall + max(-level, 0)``, both sides positive: Newton on the logarithm of
-    their ratio. A thousandth of the scale is close enough, the contour need not pass exactly through it.
+    The contour need not pass exactly through it.
     """
     low, high = -FAR, FAR
-    x = start
-    for _ in range(200):
+    while high - low > 1e-3:
+        x = 0.5 * (low + high)
         here = place(x, top)
-        t, a, _top = here
-        level, lift, fall, bend, bend_fall = slopes(here, epsilon, losses)
-        P = max(lift, 0.0) + max(level, 0.0)
-        N = 1.0 / t + 1.0 / (1.0 + t) + max(-level, 0.0) + max(fall, 0.0)
-        if P >= N:
+        level, lift, fall, _bend, _bend_fall = slopes(here, epsilon, losses)
+        if level + lift - fall - 1.0 / here.t - 1.0 / (1.0 + here.t) > 0.0:
             high = x
         else:
             low = x
-        dt = t * a if top > 0.0 else t
-        poles = 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
-        slope = (bend / P + (poles + bend_fall) / N) * dt if P > 0.0 else 0.0
-        step = math.log(N / P) / slope if slope > 0.0 else math.inf
-        if abs(step) < 1e-3:
-            return x + step
-        new = x + min(max(step, -8.0), 8.0)
-        if not (low < new < high):
-            if high - low < 1e-3:
-                return x
-            new = 0.5 * (low + high) if low > -FAR and high < FAR else x + (8.0 if P < N else -8.0)
-        x = new
-        if x >= FAR:
-            return math.inf
-        if x <= -FAR:
-            return -FAR
-    return x
+    return high if high < FAR else math.inf
 
 
 @kernel
@@ -208,15 +188,6 @@ def middle(epsilon, losses):
         else:
             low = x
     return -1.0 / (1.0 + math.exp(x))
-
-
-@kernel
-def first_guess(B, s2, top):
-    """Return an x near the saddle point for ``B = K'(0) - epsilon``, from the first two cumulants."""
-    root = math.sqrt(B * B + 6.0 * s2)
-    t = (root - B) / (2.0 * s2) if B < 0.0 else 3.0 / (B + root)
-    x = math.log(t) + (math.log(top) if top > 0.0 else 0.0)
-    return min(max(x, 1.0 - FAR), FAR - 1.0)
 
 
 @kernel
