@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.analysis.composition_bounds import renyi_to_epsilon
 from perinstance.pairs import GaussianShift
-from perinstance.releases.descent.clipped_steps import Steps, gradients_of, model_of, quiet_path, shortened
-from perinstance.releases.descent.step_losses import Accounts, PersonalBudget
+from perinstance.releases.descent.clipped_steps import OwnClips, Steps, gradients_of, model_of, quiet_path, shortened
+from perinstance.releases.descent.step_losses import PersonalBudget
 from perinstance.releases.promises.promise import renyi_to_delta
 
 from .catalogue import CLASSES, X, Y
@@ -61,19 +62,25 @@ def test_few_steps_cost_no_more_than_without_a_filter():
 @settings(max_examples=60)
 def test_nobody_spends_more_than_their_budget(lengths, refresh, budget):
     terms, noise, clip = PersonalBudget(4.0, budget, refresh), 1.3, 1.0
-    accounts = Accounts(terms, 1.0, noise, clip, 3)
+    accounts = clips_of(terms, 1.0, noise, clip, np.array(lengths))
     spent, own = np.zeros(3), np.zeros(3)
     for t, norms in enumerate(np.array(lengths)):
-        assert accounts.is_public_time(t) == (t % refresh == 0)
-        if accounts.is_public_time(t):
-            accounts.set_clips(np.minimum(norms, clip))
+        if t % refresh == 0:
             own = np.minimum(norms, clip)
-        clips = accounts.charge()
-        assert ((clips == 0) | ((clips >= own) & (clips <= own + clip / 128 + 1e-12))).all()
+        clips = accounts.at(t, None)
+        assert ((clips == 0) | ((clips >= own - 1e-11) & (clips <= own + clip / 128 + 1e-12))).all()
         spent += terms.order * (clips / noise) ** 2 / 2
         assert (spent <= budget).all()
-        left_out = (clips == 0) & (own > 0)
+        left_out = (clips == 0) & (own > 1e-9)
         assert (spent + terms.order * ((own + clip / 128) / noise) ** 2 / 2 > budget)[left_out].all()
+
+
+def clips_of(terms, rate, noise, clip, lengths):
+    """The clips of people whose gradients have these lengths, one row a step."""
+    rows = iter(lengths[:: terms.refresh])
+    gradients = SimpleNamespace(of=lambda X, y, theta: next(rows)[:, None])
+    steps = Steps(len(lengths), 0.1, clip, noise, rate, 2.0**-40, terms)
+    return OwnClips(gradients, lengths[0], lengths[0], steps)
 
 
 def test_a_sampled_step_costs_its_divergence():
@@ -83,12 +90,8 @@ def test_a_sampled_step_costs_its_divergence():
     h = x[1] - x[0]
     slow = max(math.log((p * w**order).sum() * h), math.log((p * w ** (1 - order)).sum() * h)) / (order - 1)
     for count, pays in ((2.999, 2), (3.001, 3)):
-        accounts = Accounts(PersonalBudget(order, count * slow, 1), q, 1.0, m, 1)
-        taken = 0
-        for _ in range(6):
-            accounts.set_clips(np.array([m]))
-            taken += accounts.charge()[0] > 0
-        assert taken == pays
+        accounts = clips_of(PersonalBudget(order, count * slow, 1), q, 1.0, m, np.full((6, 1), m))
+        assert sum(accounts.at(t, None)[0] > 0 for t in range(6)) == pays
 
 
 def slow_descent(rows, y, steps, noise, order, budget, refresh):

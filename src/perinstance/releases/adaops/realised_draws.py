@@ -12,14 +12,13 @@ Both densities are written down in balls, from exact sums of clipped rows. A per
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from flint import arb, arb_mat
 
-from perinstance.errors import NumericalTrouble
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough
+from perinstance.releases.base.log_ratios import LogRatios, Output, two_worlds
 from perinstance.sampling import ExactGram, FixedRows
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, product
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, exact, product
 from perinstance.sampling.ideal_laws import factor
 from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
 
@@ -39,32 +38,10 @@ class DrawnNumbers:
 
 
 def drawn_log_ratios(rows: FixedRows, drawn: DrawnNumbers) -> LogRatios:
-    """Return ``log q/p`` of everybody, person by person; more bits for whoever is not known well enough."""
-    sums = ExactGram.of(rows.X, rows.y)
-    whole: dict[int, Ball] = {}
-    found: list[Ball | None] = []
-    for i in range(len(rows.y)):
-        own = ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1])
-        rest = sums + ExactGram(-own.entries, own.exponent, -own.n)
-        found.append(_one(sums, rest, drawn, whole))
-    return LogRatios.of(found)
-
-
-def _one(sums: ExactGram, rest: ExactGram, drawn: DrawnNumbers, whole: dict[int, Ball]) -> Ball:
-    last: Ball | None = None
-    for bits in BITS[1:]:
-        with working_precision(bits):
-            try:
-                if bits not in whole:
-                    whole[bits] = _log_density(sums, drawn)
-                last = whole[bits] - _log_density(rest, drawn)
-            except Undecided:
-                continue
-        if good_enough(last):
-            return last
-    if last is None:
-        raise NumericalTrouble("a realised loss could not be enclosed with 4096 bits; use a larger kappa or floor")
-    return last  # as wide as the cells of the grid leave it
+    """Return ``log q/p`` of everybody, person by person."""
+    everybody = (ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1]) for i in range(len(rows.y)))
+    trouble = "a realised loss could not be enclosed with 4096 bits; use a larger kappa or floor"
+    return two_worlds(partial(_log_density, drawn=drawn), ExactGram.of(rows.X, rows.y), everybody, trouble)
 
 
 def _log_density(sums: ExactGram, drawn: DrawnNumbers) -> Ball:

@@ -9,7 +9,7 @@ and what ball arithmetic makes of it encloses the log ratio of what was really p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,15 +17,17 @@ import numpy as np
 from flint import arb
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep, refits_told
 from perinstance.models.smooth.neighbour_refits import leave_one_out, measured
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import REALISED_ERROR
-from perinstance.sampling.ball_arithmetic import Ball
+from perinstance.sampling import ExactGram
+from perinstance.sampling.ball_arithmetic import Ball, Undecided
 
 #: precisions that are tried, in bits
 BITS = (128, 256, 512, 1024, 2048, 4096)
@@ -165,3 +167,27 @@ def refitted_log_ratios(
         return LogRatios(np.where(alone, np.inf, value), np.where(alone, 0.0, np.inf))
 
     return LogRatios.concatenate([answer(block) for block in list(sweep.map(lambda block: block))])
+
+
+def two_worlds(
+    log_density: Callable[[ExactGram], Ball], sums: ExactGram, everybody: Iterable[ExactGram], trouble: str
+) -> LogRatios:
+    """Return the log density around everybody's sums less that around the sums without each; more bits where needed."""
+    whole: dict[int, Ball] = {}
+    found: list[Ball | None] = []
+    for own in everybody:
+        rest, last = sums + ExactGram(-own.entries, own.exponent, -own.n), None
+        for bits in BITS[1:]:
+            with working_precision(bits):
+                try:
+                    if bits not in whole:
+                        whole[bits] = log_density(sums)
+                    last = whole[bits] - log_density(rest)
+                except (Undecided, ZeroDivisionError):
+                    continue
+            if good_enough(last):
+                break
+        if last is None:
+            raise NumericalTrouble(trouble)
+        found.append(last)  # as wide as the cells of the grid leave it
+    return LogRatios.of(found)

@@ -9,8 +9,8 @@ the rows. Nothing that a row holds is a reason to stop.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface import Problem
+from perinstance.models.interface import FitHealth, Problem, ShowsNoValue
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
@@ -27,9 +27,19 @@ from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP, TINY
+from perinstance.numerics.rounding import NORM_UP, STEP_UP, TINY
+from perinstance.pairs.base import Pairs
 from perinstance.releases.base.row_sums import lengths, products
-from perinstance.releases.descent.step_losses import Accounts, PersonalBudget, levels_used
+from perinstance.releases.descent.ridge_iterates import RidgeMoments
+from perinstance.releases.descent.step_losses import (
+    LEVELS,
+    PersonalBudget,
+    counted,
+    counted_steps,
+    equal_steps,
+    levels_of,
+)
+from perinstance.releases.promises.class_labels import numbers_of_classes
 from perinstance.sampling import Noisy, draw, exact_sums, fixed_rows
 
 
@@ -45,41 +55,51 @@ class Steps:
     grid: float
     filter: PersonalBudget | None = None
 
-    def accounts(self, people: int) -> Accounts | None:
-        """Open an account for each person, if there is a filter."""
-        if self.filter is None:
-            return None
-        return Accounts(self.filter, self.rate, self.noise, self.clip, people)
 
-
-def noisy_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
-    """Return the iterates ``theta_0 = 0, theta_1, ..., theta_T``, one in each row."""
-    path = np.zeros((steps.count + 1, gradients.width(X.shape[1])))
-    clips = OwnClips(gradients, X, y, steps)
+def descended(total: Callable[[int, Floats], Floats], gradients: PersonGradients, width: int, steps: Steps) -> Floats:
+    """Return the iterates ``theta_0 = 0, theta_1, ..., theta_T``, one in each row; ``total(t, theta)`` are the sums."""
+    path = np.zeros((steps.count + 1, width))
     for t in range(steps.count):
-        own = clips.at(t, path[t])
-        sampled = poisson_sample(len(X), steps.rate)
-        sums = exact_sums(shortened(gradients.of(X[sampled], y[sampled], path[t]), own[sampled]))
-        path[t + 1] = _next(path[t], draw(Noisy(sums, steps.noise), steps.grid).values, gradients, steps)
+        sums = total(t, path[t])
+        with np.errstate(all="ignore"):
+            slope = sums / steps.rate + gradients.penalty(path[t])
+            path[t + 1] = path[t] - steps.learning_rate * slope
     return path
 
 
-@dataclass(frozen=True, slots=True)
-class GradientTotal:
-    """The sum of some people's clipped gradients."""
+def noisy_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
+    """Return iterates of exact, noisy sums of Poisson samples: what is published."""
+    clips = OwnClips(gradients, X, y, steps)
 
-    vector: Floats
-    finite = True  # the fold of the fit has looked at every cell
+    def total(t: int, theta: Floats) -> Floats:
+        own = clips.at(t, theta)
+        sampled = poisson_sample(len(X), steps.rate)
+        sums = exact_sums(shortened(gradients.of(X[sampled], y[sampled], theta), own[sampled]))
+        return draw(Noisy(sums, steps.noise), steps.grid).values
 
-    def __add__(self, other: GradientTotal) -> GradientTotal:
-        return GradientTotal(self.vector + other.vector)
+    return descended(total, gradients, gradients.width(X.shape[1]), steps)
 
 
-def clipped_total(
-    block: Block, gradients: PersonGradients, theta: Floats, clip: float, labels: tuple[float, float] | None
-) -> GradientTotal:
-    """Sum the clipped gradients of a block at theta; ``labels`` are the two classes of a classifier, as numbers."""
-    return GradientTotal(clipped(gradients.of(block.X, coded_targets(block.y, labels), theta), clip).sum(axis=0))
+def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
+    """Return the iterates of everybody's gradients without noise, by one fold per step. Confidential."""
+
+    def total(t: int, theta: Floats) -> Floats:
+        def step(block: Block) -> Floats:
+            return clipped(gradients.of(block.X, coded_targets(block.y, labels), theta), steps.clip).sum(axis=0)
+
+        return sweep.fold(step) * steps.rate
+
+    return descended(total, gradients, gradients.width(sweep.n_features), steps)
+
+
+def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
+    """Return the same under a filter, where everybody's clip follows from their own steps before."""
+    clips = OwnClips(gradients, X, y, steps)
+
+    def total(t: int, theta: Floats) -> Floats:
+        return shortened(gradients.of(X, y, theta), clips.at(t, theta)).sum(axis=0) * steps.rate
+
+    return descended(total, gradients, gradients.width(X.shape[1]), steps)
 
 
 def coded_targets(y: NDArray, labels: tuple[float, float] | None) -> Floats:
@@ -90,46 +110,39 @@ def coded_targets(y: NDArray, labels: tuple[float, float] | None) -> Floats:
     return np.where(targets == labels[1], 1.0, np.where(targets == labels[0], 0.0, np.nan))
 
 
-def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
-    """Return the iterates of everybody's gradients without noise, by one fold per step. Confidential."""
-    path = np.zeros((steps.count + 1, gradients.width(sweep.n_features)))
-    for t in range(steps.count):
-        step = partial(clipped_total, gradients=gradients, theta=path[t], clip=steps.clip, labels=labels)
-        path[t + 1] = _next(path[t], sweep.fold(step).vector * steps.rate, gradients, steps)
-    return path
-
-
-def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
-    """Return the same under a filter, where everybody's clip follows from their own steps before."""
-    path = np.zeros((steps.count + 1, gradients.width(X.shape[1])))
-    clips = OwnClips(gradients, X, y, steps)
-    for t in range(steps.count):
-        total = shortened(gradients.of(X, y, path[t]), clips.at(t, path[t])).sum(axis=0) * steps.rate
-        path[t + 1] = _next(path[t], total, gradients, steps)
-    return path
-
-
 class OwnClips:
-    """Everybody's clip in each step: the declared one, or their own under a filter, zero for whoever is spent."""
+    """Everybody's clip in each step: the declared one, or their own under a filter, zero for whoever cannot pay.
+
+    What each person has spent is kept for one descent, and is confidential.
+    """
 
     def __init__(self, gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> None:
-        self._gradients, self._X, self._y, self._clip = gradients, X, y, steps.clip
-        self._accounts = steps.accounts(len(X))
+        self._gradients, self._X, self._y, self._steps = gradients, X, y, steps
+        self._spent, self._own = np.zeros(len(X)), np.zeros(len(X), dtype=np.intp)
+        if steps.filter is not None:
+            self._levels = levels_of(steps.clip)
+            self._cost, self._budget = steps.filter.costs(steps.rate, self._levels / steps.noise * STEP_UP)
 
     def at(self, t: int, theta: Floats) -> Floats:
         """Return the clips of step t, which starts from theta; steps must be asked for in their order."""
-        if self._accounts is None:
-            return np.full(len(self._X), self._clip)
-        if self._accounts.is_public_time(t):
-            self._accounts.set_clips(clipped_lengths(self._gradients.of(self._X, self._y, theta), self._clip))
-        return self._accounts.charge()
+        steps = self._steps
+        if steps.filter is None:
+            return np.full(len(self._X), steps.clip)
+        if t % steps.filter.refresh == 0:  # a public time
+            lengths = clipped_lengths(self._gradients.of(self._X, self._y, theta), steps.clip)
+            self._own = counted(lengths, steps.clip)
+        cost = self._cost[self._own]
+        after = np.where(cost > 0.0, np.nextafter(self._spent + cost, np.inf), self._spent)
+        pays = after <= self._budget
+        self._spent = np.where(pays, after, self._spent)
+        return np.where(pays, self._levels[self._own], 0.0)
 
 
 def shortened(gradients: Floats, own: Floats) -> Floats:
     """Shrink each gradient to its own clip, exactly; a clip of zero leaves nothing."""
     out = np.zeros_like(gradients)
-    for clip, who in levels_used(own):
-        out[who] = clipped(gradients[who], clip)
+    for clip in np.unique(own[own > 0.0]).tolist():
+        out[own == clip] = clipped(gradients[own == clip], clip)
     return out
 
 
@@ -152,11 +165,6 @@ def poisson_sample(n: int, rate: float) -> NDArray[np.bool_]:
         return np.ones(n, dtype=bool)
     words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
     return words < np.uint64(int(rate * 2.0**64))
-
-
-def _next(theta: Floats, total: Floats, gradients: PersonGradients, steps: Steps) -> Floats:
-    with np.errstate(all="ignore"):
-        return theta - steps.learning_rate * (total / steps.rate + gradients.penalty(theta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +237,54 @@ def gradients_of(problem: Problem) -> PersonGradients:
             "number of people, which is not public; use SmoothObjective with mean=False"
         )
     return PersonGradients(problem.objective)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DescentFit(ShowsNoValue):
+    """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
+
+    model: Problem  #: of which the minimum is
+    inner: Any  #: the model's own confidential fit
+    path: Floats | None = None  #: iterates along which lengths are read
+    moments: RidgeMoments | None = None  #: of ridge regression without clipping
+    classes: tuple[Any, Any] | None = None  #: of a classifier, as they were declared
+
+    @property
+    def theta(self) -> Floats:
+        """The minimum without noise."""
+        return self.inner.theta
+
+    @property
+    def health(self) -> FitHealth:
+        """That of the minimum."""
+        return self.inner.health
+
+    @property
+    def gram(self) -> None:
+        """None: the iterates have no Gaussian law around the minimum."""
+        return None
+
+    @property
+    def labels(self) -> tuple[float, float] | None:
+        """The declared classes as an audit has them: numbers; of texts, their places in alphabetical order."""
+        return None if self.classes is None else numbers_of_classes(self.classes)
+
+    def codes(self, y: NDArray) -> Floats:
+        """Return targets as ``fit`` takes them: of a classifier the declared classes are 0 and 1, others missing."""
+        return coded_targets(y, self.labels)
+
+
+def reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:
+    """Compose the lengths that these people's gradients had along the path: an odometer reading."""
+    assert fit.path is not None  # asked by the caller
+    y, people = fit.codes(block.y), np.arange(len(block.X))
+    counts, squares = np.zeros((len(people), LEVELS + 1)), np.zeros(len(people))
+    clips = OwnClips(gradients, block.X, y, steps)
+    for t, theta in enumerate(fit.path[:-1]):
+        lengths = clipped_lengths(gradients.of(block.X, y, theta), steps.clip)
+        lengths = np.minimum(lengths, clips.at(t, theta))
+        squares += (lengths / steps.noise) ** 2
+        counts[people, counted(lengths, steps.clip)] += 1
+    if steps.rate == 1.0:
+        return equal_steps(1.0, np.sqrt(squares / steps.count) * (STEP_UP * STEP_UP), steps.count, "estimate")
+    return counted_steps(steps.rate, steps.noise, steps.clip, counts)

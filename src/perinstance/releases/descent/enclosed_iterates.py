@@ -15,105 +15,20 @@ half of it is the lemma once more, with A diagonal; a loss never falls with a ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
-from numpy.typing import NDArray
 
-from perinstance.errors import NumericalTrouble
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ENCLOSED_ERROR, ENCLOSED_SHIFT, EXACT_PARAMETER, NORM_UP, ROTATIONS
 from perinstance.pairs import GeneralGaussian
-from perinstance.sampling import ExactGram
-from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor
-from perinstance.sampling.exact_gram import NormalEquations
-
-#: precisions that are tried, in bits
-BITS = (320, 640, 1280, 2560)
-#: so many coordinates are diagonalised in balls
-FEW = 16
+from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact
 
 
-@dataclass(frozen=True, slots=True)
-class EnclosedDescent:
-    """What was declared, and the exact sums with everyone. The sums are confidential."""
-
-    steps: int
-    learning_rate: float
-    noise: float
-    gram: ExactGram
-    penalty: tuple[float, ...]  #: one per coefficient
-    fit_intercept: bool
-
-    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
-        """Return the pairs of the last iterate of these people, or of all iterates together."""
-        targets = np.asarray(y, dtype=np.float64)
-        found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
-        if not found:
-            width = self.steps * len(self.penalty) if every else len(self.penalty)
-            return GeneralGaussian(np.zeros((0, width + 1)), np.zeros((0, width + 1)))
-        return GeneralGaussian.concatenate(found)
-
-    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> GeneralGaussian:
-        own = ExactGram.of(x, y, self.fit_intercept)
-        other = ExactGram(-own.entries, own.exponent, -own.n) if inside else own
-        ends = [self.gram + other, self.gram] if inside else [self.gram, self.gram + other]
-        P, Q = (end.normal_equations(self.penalty) for end in ends)
-        if not own.entries[:-1].any():  # a row of zeros moves nothing
-            width = self.steps * P.d if every else P.d
-            return GeneralGaussian(np.zeros((1, width + 1)), np.zeros((1, width + 1)))
-        for bits in BITS:
-            with working_precision(bits):
-                try:
-                    return _charged(*(self._path(P, own) if every else self._last(P, Q)))
-                except (Undecided, ZeroDivisionError):
-                    continue
-        raise NumericalTrouble(
-            "the iterates spread over too many magnitudes: the descent diverges; use a learning_rate below two over "
-            "the largest eigenvalue of the Hessian"
-        )
-
-    def _last(self, P: NormalEquations, Q: NormalEquations) -> tuple[Matrix, Matrix]:
-        """Return N and v of the last iterate."""
-        mean_p, cov_p = self.law(P)
-        mean_q, cov_q = self.law(Q)
-        W = inverse_factor(cov_q.tolist())
-        return W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q)
-
-    def law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
-        """Return mean and covariance, ``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
-        eta, sigma = exact(self.learning_rate), exact(self.noise)
-        M = _identity(equations.d) - arb_mat(equations.matrix()) * eta
-        b = arb_mat(equations.d, 1, equations.right_side())
-        return _power_sum(M, self.steps) * b * eta, _power_sum(M * M, self.steps) * (eta * sigma) ** 2
-
-    def _path(self, P: NormalEquations, own: ExactGram) -> tuple[Matrix, Matrix]:
-        """Return N and v of all iterates, in the coordinates in which the path with the person is white noise."""
-        T, p, eta, sigma = self.steps, P.d, exact(self.learning_rate), exact(self.noise)
-        mine = own.normal_equations()
-        outer, moment = arb_mat(mine.matrix()), arb_mat(p, 1, mine.right_side())
-        H, b = arb_mat(P.matrix()), arb_mat(p, 1, P.right_side())
-        M = _identity(p) - H * eta
-        F, mean = _identity(T * p), arb_mat(T * p, 1)
-        center, answer = arb_mat(p, 1), arb_mat(p, T * p)  # theta_t = center + answer . noise
-        for t in range(T):
-            shift, turned = (outer * center - moment) * (1 / sigma), outer * answer * (1 / sigma)
-            for i in range(p):
-                mean[t * p + i, 0] = shift[i, 0]
-                for j in range(t * p):
-                    F[t * p + i, j] = turned[i, j]
-            center, answer = M * center + b * eta, M * answer
-            for i in range(p):
-                answer[i, t * p + i] += eta * sigma
-        return F * F.transpose() - _identity(T * p), mean
-
-
-def _charged(N: Matrix, v: Matrix) -> GeneralGaussian:
-    """Diagonalise, raise by what was lost, and label."""
+def charged(N: Matrix, v: Matrix) -> GeneralGaussian:
+    """Return the pair ``N(v, I + N)`` against ``N(0, I)``: diagonalised, raised by what was lost, and labelled."""
     nu, m, e, off = _diagonal(N, v)
     if not e <= ENCLOSED_ERROR:
         raise Undecided
@@ -135,8 +50,8 @@ def _diagonal(N: Matrix, v: Matrix) -> tuple[Floats, Floats, float, float]:
         raise Undecided
     V = arb_mat([[exact(a) for a in row] for row in np.linalg.eigh(0.5 * (middle + middle.T))[1].tolist()])
     for _ in range(4):  # orthogonal to all digits
-        V = (V * (_identity(n) * 3 - V.transpose() * V) * arb(0.5)).mid()
-    crooked = _size(V.transpose() * V - _identity(n))
+        V = (V * (identity(n) * 3 - V.transpose() * V) * arb(0.5)).mid()
+    crooked = _size(V.transpose() * V - identity(n))
     turned, along = V.transpose() * N * V, V.transpose() * v
     size = _size(turned)
     lost = _radius(turned) + (2 * crooked + ROTATIONS) * size
@@ -176,17 +91,18 @@ def _rotation(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
     return cosine, (tangent * cosine).mid()
 
 
-def _power_sum(M: Matrix, T: int) -> Matrix:
+def power_sum(M: Matrix, T: int) -> Matrix:
     """``I + M + ... + M^(T-1)``, by doubling."""
-    total, power = _identity(M.nrows()), M  # of one term, and M^1
+    total, power = identity(M.nrows()), M  # of one term, and M^1
     for bit in bin(T)[3:]:
         total, power = total + total * power, power * power
         if bit == "1":
-            total, power = total * M + _identity(M.nrows()), power * M
+            total, power = total * M + identity(M.nrows()), power * M
     return total
 
 
-def _identity(n: int) -> Matrix:
+def identity(n: int) -> Matrix:
+    """``I``, exactly."""
     return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
 
 

@@ -30,18 +30,16 @@ from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.descent.clipped_steps import (
+    DescentFit,
     Steps,
     folded_path,
     gradients_of,
     model_of,
     noisy_path,
     quiet_path,
+    reading,
 )
-from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
-from perinstance.releases.descent.lengths_along_path import DescentFit, GradientLengths, pairs_read, reading
 from perinstance.releases.descent.realised_path import (
-    check_known,
-    check_path,
     clipped_log_ratios,
     last_log_ratios,
     unclipped_log_ratios,
@@ -184,26 +182,25 @@ class NoisyDescent(AnsweringModel):
     def mechanism(self) -> Mechanism:
         """Describe the release: steps, clip, noise and rate are declared."""
         steps, problem = self.declared_steps(), self.problem()
-        sampled = "" if steps.rate == 1.0 else ", sampled at rate "
-        shrunk: tuple[str | float, ...] = (
-            (", without clipping",) if self.clip is None else (", clipped at ", steps.clip)
-        )
-        iterates = "the last iterate" if self.publish == "last" else "all iterates"
+        words: list[str | float] = [
+            f"{'the last iterate' if self.publish == 'last' else 'all iterates'} of {steps.count:,} noisy gradient "
+            "steps on ",
+            *estimator_words(self.estimator),
+            *((", without clipping",) if self.clip is None else (", clipped at ", steps.clip)),
+            *((", sampled at rate ", steps.rate) if steps.rate < 1.0 else ()),
+            ", plus Gaussian noise of scale ",
+            steps.noise,
+        ]
+        if steps.filter is not None:
+            order, budget = steps.filter.order, steps.filter.budget
+            words += [", under a personal Renyi filter of order ", order, " and budget ", budget]
         return Mechanism(
             name="NoisyDescent",
             moved=problem.moved,
             family="adaptive",
             noise="gaussian",
             scale=steps.noise,
-            words=(
-                f"{iterates} of {steps.count:,} noisy gradient steps on ",
-                *(estimator_words(self.estimator)),
-                *shrunk,
-                *((sampled, steps.rate) if sampled else ()),
-                ", plus Gaussian noise of scale ",
-                steps.noise,
-                *_filter_words(steps.filter),
-            ),
+            words=tuple(words),
             alpha=float(problem.alpha) if isinstance(problem, LinearProblem) else 0.0,
             fit_intercept=gradients_of(problem).objective.fit_intercept,
             promises=self.clip is not None,
@@ -260,14 +257,24 @@ class NoisyDescent(AnsweringModel):
         width, intercept = gradients.width(X.shape[1]), gradients.objective.fit_intercept
         if self.clip is None and self.publish == "last":
             sums = fold_moments(sweep, _alpha(problem), intercept)
-            declared = (steps.count, steps.learning_rate, steps.noise, sums.gram, sums.penalty, intercept)
-            return last_log_ratios(EnclosedDescent(*declared), X, y, output_of(self, published, width))
-        check_known(steps, self.publish)
+            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise, sums)
+            return last_log_ratios(descent, X, y, output_of(self, published, width))
+        if steps.rate != 1.0:
+            raise RefusedModel(
+                "a step of a Poisson sample is a mixture over everybody's presence in it, and the release keeps "
+                "nobody's: the realised loss of a descent is known at rate 1"
+            )
+        if self.publish != "all":
+            raise RefusedModel(
+                "the last iterate of clipped steps has no density in closed form; publish='all' has, and a posterior "
+                "sample"
+            )
         if not hasattr(published, "path_"):
             raise InvalidInput("a realised loss of a descent is that of its path; pass the fitted release itself")
         check_same_release(self, published)
         path = published.path_
-        check_path(path, steps, width)
+        if path.shape != (steps.count + 1, width) or not np.isfinite(path).all():
+            raise InvalidInput("path_ must be the iterates of the audited release, the first and the last included")
         if self.clip is None:
             return unclipped_log_ratios(fold_moments(sweep, _alpha(problem), intercept), X, y, path, steps)
         codes = self._fit(problem, sweep).codes(y)
@@ -329,32 +336,20 @@ class NoisyDescent(AnsweringModel):
             del self.path_  # of an earlier fit
 
     def _people(self, fit: DescentFit, block: Block, inside: bool, move: Movement) -> People:
-        return People(move.leverage, move.residual, self._pairs(fit, block, inside), move.open)
-
-    def _pairs(self, fit: DescentFit, block: Block, inside: bool) -> Pairs:
         steps = self.declared_steps()
         if fit.moments is not None:
-            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise)
-            law = descent.last if self.publish == "last" else descent.all
-            return law(fit.moments, block.X, block.y, inside)
-        gradients = gradients_of(self.problem())
-        return self._own_row_pairs(block.X) if fit.path is None else reading(gradients, fit, block, steps)
-
-    def from_gradient_lengths(self, fit: DescentFit, move: Movement, lengths: GradientLengths) -> People:
-        """Return the pairs of people of whom the movement and the lengths of their gradients are known."""
-        if lengths.longest is not None:
-            pairs = self._pairs_of_longest(lengths.longest)
+            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise, fit.moments)
+            pairs: Pairs = descent.pairs(block.X, block.y, inside, self.publish == "all")
+        elif fit.path is None:
+            pairs = self._own_row_pairs(block.X)
         else:
-            pairs = pairs_read(lengths, self.declared_steps())
+            pairs = reading(gradients_of(self.problem()), fit, block, steps)
         return People(move.leverage, move.residual, pairs, move.open)
 
     def _own_row_pairs(self, X: NDArray) -> Pairs:
         """Return pairs that hold whatever the path and the other rows: each step charged with the longest gradient."""
-        return self._pairs_of_longest(gradients_of(self.problem()).longest(X))
-
-    def _pairs_of_longest(self, longest: Floats) -> Pairs:
         steps = self.declared_steps()
-        longest = np.minimum(longest, steps.clip)
+        longest = np.minimum(gradients_of(self.problem()).longest(X), steps.clip)
         if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
             longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
         return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
@@ -366,7 +361,7 @@ class NoisyDescent(AnsweringModel):
             raise InvalidInput("rate must lie in (0, 1]: the probability of being sampled; try rate=1.0")
         rate, one = float(self.rate), one_of("publish", self.publish, PUBLISHED)
         clip = np.inf if self.clip is None else positive("clip", self.clip)
-        if self.clip is None and (rate != 1.0 or not _is_ridge(self.problem())):
+        if self.clip is None and (rate != 1.0 or not isinstance(self.problem(), LinearProblem)):
             raise InvalidInput(
                 f"clip=None is possible for ridge regression at rate=1 only, where {one} iterates have an exact law; "
                 "pass clip=1.0"
@@ -397,16 +392,6 @@ class NoisyDescent(AnsweringModel):
         epsilon, delta = check_promise(self.epsilon, self.delta)
         distance = largest_distance(rate, count, epsilon, delta)
         return float(np.nextafter(clip / distance * (STEP_UP * STEP_UP), np.inf))
-
-
-def _filter_words(budget: PersonalBudget | None) -> tuple[str | float, ...]:
-    if budget is None:
-        return ()
-    return (", under a personal Renyi filter of order ", budget.order, " and budget ", budget.budget)
-
-
-def _is_ridge(problem: Problem) -> bool:
-    return isinstance(problem, LinearProblem)
 
 
 def _alpha(problem: Problem) -> float:

@@ -14,39 +14,18 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
-from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, cell, good_enough
+from perinstance.releases.base.log_ratios import LogRatios, Output, cell, two_worlds
 from perinstance.releases.base.noisy_sums import NoisySums
 from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, shortened
-from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
-from perinstance.releases.descent.ridge_iterates import RidgeMoments
+from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments
 from perinstance.sampling import ExactGram, exact_sums
-from perinstance.sampling.ball_arithmetic import Ball, Undecided, exact, inverse_factor, product
+from perinstance.sampling.ball_arithmetic import Ball, exact, inverse_factor, product
 
 PRECISION = 256  # bits: sums of products of float64
-
-
-def check_known(steps: Steps, publish: str) -> None:
-    """Refuse descents whose density is not known, with the reason."""
-    if steps.rate != 1.0:
-        raise RefusedModel(
-            "a step of a Poisson sample is a mixture over everybody's presence in it, and the release keeps nobody's: "
-            "the realised loss of a descent is known at rate 1"
-        )
-    if publish != "all":
-        raise RefusedModel(
-            "the last iterate of clipped steps has no density in closed form; publish='all' has, and a posterior sample"
-        )
-
-
-def check_path(path: Floats, steps: Steps, width: int) -> None:
-    """Refuse iterates of another release."""
-    if path.shape != (steps.count + 1, width) or not np.isfinite(path).all():
-        raise InvalidInput("path_ must be the iterates of the audited release, the first and the last included")
 
 
 def clipped_log_ratios(gradients: PersonGradients, X: NDArray, y: Floats, path: Floats, steps: Steps) -> LogRatios:
@@ -84,35 +63,19 @@ def unclipped_log_ratios(moments: RidgeMoments, X: NDArray, y: NDArray, path: Fl
         return LogRatios.of(totals)
 
 
-def last_log_ratios(descent: EnclosedDescent, X: NDArray, y: NDArray, output: Output) -> LogRatios:
+def last_log_ratios(descent: RidgeDescent, X: NDArray, y: NDArray, output: Output) -> LogRatios:
     """Return the same for the last iterate alone of ridge regression without clipping: a Gaussian, in both worlds."""
-    rows, targets = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    whole: dict[int, Ball] = {}
+    rows, targets, moments = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), descent.moments
 
     def log_density(sums: ExactGram) -> Ball:
-        mean, covariance = descent.law(sums.normal_equations(descent.penalty))
+        mean, covariance = descent.enclosed_law(sums.normal_equations(moments.penalty))
         W = inverse_factor(covariance.tolist())
         gap = product(W, [o - m for o, m in zip(output.balls(), mean.entries(), strict=True)])
         return sum((W[j, j].log() - v * v / 2 for j, v in enumerate(gap)), arb(0))
 
-    def one(own: ExactGram) -> Ball:
-        last: Ball | None = None
-        for bits in BITS[1:]:
-            with working_precision(bits):
-                try:
-                    if bits not in whole:
-                        whole[bits] = log_density(descent.gram)
-                    last = whole[bits] - log_density(descent.gram + ExactGram(-own.entries, own.exponent, -own.n))
-                except (Undecided, ZeroDivisionError):
-                    continue
-            if good_enough(last):
-                return last
-        if last is None:
-            raise NumericalTrouble("the iterates spread over too many magnitudes; use a smaller learning_rate")
-        return last  # as wide as the cells of the grid leave it
-
-    people = range(len(rows))
-    return LogRatios.of([one(ExactGram.of(rows[[i]], targets[[i]], descent.fit_intercept)) for i in people])
+    everybody = (ExactGram.of(rows[[i]], targets[[i]], moments.fit_intercept) for i in range(len(rows)))
+    trouble = "the iterates spread over too many magnitudes; use a smaller learning_rate"
+    return two_worlds(log_density, moments.gram, everybody, trouble)
 
 
 def _dot(a: list[Ball], b: list[Ball]) -> Ball:

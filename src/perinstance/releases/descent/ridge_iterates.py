@@ -16,17 +16,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from flint import arb_mat
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
 from perinstance.pairs import GeneralGaussian
-from perinstance.releases.descent.enclosed_iterates import FEW, EnclosedDescent
-from perinstance.sampling import ExactGram
+from perinstance.releases.descent.enclosed_iterates import charged, identity, power_sum
+from perinstance.sampling import ExactGram, NormalEquations
+from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor
 
+BITS = (320, 640, 1280, 2560)  #: precisions that are tried
+FEW = 16  #: coordinates that are diagonalised in balls
 #: Steps times parameters up to which the law of the whole path is written down: a matrix of that size per person.
 LARGEST_PATH = 400
 
@@ -61,28 +66,86 @@ def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> RidgeMoment
 
 @dataclass(frozen=True, slots=True)
 class RidgeDescent:
-    """What was declared. All of it is public."""
+    """What was declared, public, and the moments of everyone, confidential."""
 
     steps: int
     learning_rate: float
     noise: float
+    moments: RidgeMoments
 
-    def last(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
-        """Return the pairs of the last iterate: exact for few coefficients, else estimates in float64."""
-        if len(moments.b) <= FEW:
-            return self._enclosed(moments).pairs(X, y, inside, every=False)
+    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+        """Return the pairs of the last iterate, or of all: exact for few steps and coefficients, else estimates."""
+        if self._width(every) <= FEW:
+            return self.enclosed(X, y, inside, every)
+        return self.in_floats(X, y, inside, every)
+
+    def enclosed(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+        """Return the pairs from ball arithmetic (``enclosed_iterates``)."""
+        targets, width = np.asarray(y, dtype=np.float64), self._width(every) + 1
+        found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
+        return GeneralGaussian.concatenate([GeneralGaussian(np.zeros((0, width)), np.zeros((0, width))), *found])
+
+    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> GeneralGaussian:
+        own = ExactGram.of(x, y, self.moments.fit_intercept)
+        if not own.entries[:-1].any():  # a row of zeros moves nothing
+            return GeneralGaussian(*np.zeros((2, 1, self._width(every) + 1)))
+        whole = self.moments.gram
+        other = whole + (ExactGram(-own.entries, own.exponent, -own.n) if inside else own)
+        P, Q = (sums.normal_equations(self.moments.penalty) for sums in ((other, whole) if inside else (whole, other)))
+        for bits in BITS:
+            with working_precision(bits):
+                try:
+                    return charged(*(self._enclosed_path(P, own) if every else self._enclosed_last(P, Q)))
+                except (Undecided, ZeroDivisionError):
+                    continue
+        raise NumericalTrouble(
+            "the iterates spread over too many magnitudes: the descent diverges; use a learning_rate below two over "
+            "the largest eigenvalue of the Hessian"
+        )
+
+    def _enclosed_last(self, P: NormalEquations, Q: NormalEquations) -> tuple[Matrix, Matrix]:
+        """Return N and v of the last iterate."""
+        mean_p, cov_p = self.enclosed_law(P)
+        mean_q, cov_q = self.enclosed_law(Q)
+        W = inverse_factor(cov_q.tolist())
+        return W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q)
+
+    def enclosed_law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
+        """Return mean and covariance, ``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
+        eta, sigma = exact(self.learning_rate), exact(self.noise)
+        M = identity(equations.d) - arb_mat(equations.matrix()) * eta
+        b = arb_mat(equations.d, 1, equations.right_side())
+        return power_sum(M, self.steps) * b * eta, power_sum(M * M, self.steps) * (eta * sigma) ** 2
+
+    def _enclosed_path(self, P: NormalEquations, own: ExactGram) -> tuple[Matrix, Matrix]:
+        """Return N and v of all iterates, in the coordinates in which the path with the person is white noise."""
+        T, p, eta, sigma = self.steps, P.d, exact(self.learning_rate), exact(self.noise)
+        mine = own.normal_equations()
+        outer, moment = arb_mat(mine.matrix()), arb_mat(p, 1, mine.right_side())
+        H, b = arb_mat(P.matrix()), arb_mat(p, 1, P.right_side())
+        M = identity(p) - H * eta
+        F, mean = identity(T * p), arb_mat(T * p, 1)
+        center, answer = arb_mat(p, 1), arb_mat(p, T * p)  # theta_t = center + answer . noise
+        for t in range(T):
+            shift, turned = (outer * center - moment) * (1 / sigma), outer * answer * (1 / sigma)
+            for i in range(p):
+                mean[t * p + i, 0] = shift[i, 0]
+                for j in range(t * p):
+                    F[t * p + i, j] = turned[i, j]
+            center, answer = M * center + b * eta, M * answer
+            for i in range(p):
+                answer[i, t * p + i] += eta * sigma
+        return F * F.transpose() - identity(T * p), mean
+
+    def in_floats(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+        """Return estimates of the pairs, from float64."""
+        moments = self.moments
         H_p, b_p, H_q, b_q = moments.without(X, y, inside)
-        mean_p, cov_p = self._law(H_p, b_p)
-        mean_q, cov_q = self._law(H_q, b_q)
-        _check_spread(cov_p)
-        _check_spread(cov_q)
-        return GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
-
-    def all(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
-        """Return the pairs of all iterates together: exact for few steps and coefficients, else estimates."""
-        if self.steps * len(moments.b) <= FEW:
-            return self._enclosed(moments).pairs(X, y, inside, every=True)
-        H_p, b_p, *_ = moments.without(X, y, inside)
+        if not every:
+            laws = [*self._law(H_p, b_p), *self._law(H_q, b_q)]
+            _check_spread(laws[1])
+            _check_spread(laws[3])
+            return GeneralGaussian.from_moments(*laws, "estimate")
         rows, T, eta = design(X, moments.fit_intercept), self.steps, self.learning_rate
         n, p = rows.shape
         if T * p > LARGEST_PATH:
@@ -107,9 +170,8 @@ class RidgeDescent:
         _check_spread(cov)
         return GeneralGaussian.from_moments(center, cov, np.zeros_like(center), white, "estimate")
 
-    def _enclosed(self, moments: RidgeMoments) -> EnclosedDescent:
-        declared = (self.steps, self.learning_rate, self.noise)
-        return EnclosedDescent(*declared, moments.gram, moments.penalty, moments.fit_intercept)
+    def _width(self, every: bool) -> int:
+        return self.steps * len(self.moments.b) if every else len(self.moments.b)
 
     def _law(self, H: Floats, b: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of the last iterate, by the eigenvalues of H."""

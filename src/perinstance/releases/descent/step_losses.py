@@ -8,13 +8,13 @@ distances add in quadrature (``GaussianShift``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from perinstance.checked_numbers import is_number, positive, probability
 from perinstance.errors import InvalidInput
@@ -27,8 +27,9 @@ from perinstance.releases.promises.promise import renyi_to_delta, renyi_to_epsil
 
 #: Lengths are counted at so many levels between 0 and the clip, each length at the level above it.
 LEVELS = 128
-#: Where the bisection for the noise stops, relatively; the side that keeps the promise is taken.
+#: Where the search for the noise stops, relatively.
 NOISE_STEP = 2.0**-30
+BEYOND = 1e3  #: an epsilon over the asked one from which on the search need not tell losses apart
 
 
 def equal_steps(rate: float, distance: Any, steps: int, kind: Kind = "upper") -> Pairs:
@@ -104,47 +105,24 @@ def largest_distance(rate: float, steps: int, epsilon: float, delta: float) -> f
     0.02367
     """
 
+    @cache
     def excess(m: float) -> float:
-        return float(equal_steps(rate, m, steps).epsilon(delta)[0]) - epsilon
+        found = float(equal_steps(rate, m, steps).epsilon(delta)[0]) - epsilon
+        return found if found < BEYOND else BEYOND  # no number is beyond, too
 
-    low, high = 0.0, 1.0
-    at_low, at_high = -epsilon, excess(high)
-    while at_high <= 0.0:
+    low = high = 1.0
+    while excess(high) <= 0.0:
         if high >= 1e6:
             return high
-        low, high, at_low, at_high = high, 2.0 * high, at_high, excess(2.0 * high)
-    while low == 0.0:
-        middle = 0.25 * high
-        if middle < NOISE_STEP:
+        low, high = high, 2.0 * high
+    while excess(low) > 0.0:
+        if low < NOISE_STEP:
             raise InvalidInput(f"no noise keeps epsilon={epsilon:g}, delta={delta:g} over {steps} steps")
-        found = excess(middle)
-        low, high, at_low, at_high = (middle, high, found, at_high) if found <= 0.0 else (0.0, middle, at_low, found)
-    return _largest_kept(excess, low, high, (at_low, at_high))
-
-
-def _largest_kept(excess: Callable[[float], float], low: float, high: float, at: tuple[float, float]) -> float:
-    """Return where the function is not yet above zero and, a relative ``NOISE_STEP`` further, is; ``at`` are its ends.
-
-    ITP, which interpolates, and never takes more steps than bisection and one (Oliveira and Takahashi, doi
-    10.1145/3423597, with k1 = 0.2 / width, k2 = 2, n0 = 1): each step is a sum of losses, and may take seconds.
-    """
-    (at_low, at_high), width = at, high - low
-    allowed = width  # how far bisection and one step more would have come
-    while high - low > NOISE_STEP * high:
-        half = 0.5 * (low + high)
-        new = half
-        if math.isfinite(at_high):
-            root = low - at_low * ((high - low) / (at_high - at_low))
-            toward = math.copysign(1.0, half - root)
-            shift = min(0.2 * (high - low) ** 2 / width, abs(half - root))
-            most = max(allowed - 0.5 * (high - low), 0.0)  # from the middle, not to fall behind
-            new = half - toward * min(abs(half - (root + toward * shift)), most)
-            least = 0.5 * NOISE_STEP * high  # an interpolation that is next to the truth ends the search
-            new = min(max(new, low + least), high - least)
-        allowed *= 0.5
-        found = excess(new)
-        low, high, at_low, at_high = (new, high, found, at_high) if found <= 0.0 else (low, new, at_low, found)
-    return low
+        low, high = 0.25 * low, low
+    kept = float(brentq(excess, low, high, xtol=0.25 * NOISE_STEP * low, rtol=0.25 * NOISE_STEP))
+    while excess(kept) > 0.0:  # the root is known to a step, and the side that keeps the promise is taken
+        kept *= 1.0 - NOISE_STEP
+    return max(kept, low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,39 +148,13 @@ class PersonalBudget:
         """The total Gaussian distance that is kept at rate 1."""
         return float(np.sqrt(2.0 * self.budget / self.order))
 
-
-class Accounts:
-    """What each person has spent so far. It lives for the time of one descent, and is confidential."""
-
-    def __init__(self, terms: PersonalBudget, rate: float, noise: float, clip: float, people: int) -> None:
-        self._refresh, self._clip = terms.refresh, clip
-        self._levels = levels_of(clip)
-        distance = self._levels / noise * STEP_UP
+    def costs(self, rate: float, distances: Floats) -> tuple[Floats, float]:
+        """Return what a step at each distance (the first is zero) costs, and what may be spent."""
         if rate == 1.0:
-            self._cost = distance**2 * NORM_UP
-            self._budget = 2.0 * terms.budget / terms.order * BOUND_DOWN
-        else:
-            self._cost = np.zeros(len(distance))
-            self._cost[1:] = np.asarray(SampledGaussian(rate, distance[1:]).renyi(terms.order)) * NORM_UP
-            self._budget = terms.budget * BOUND_DOWN
-        self._spent = np.zeros(people)
-        self._own = np.zeros(people, dtype=np.intp)
-
-    def is_public_time(self, t: int) -> bool:
-        """Tell whether everybody's own clip is set anew before step t."""
-        return t % self._refresh == 0
-
-    def set_clips(self, lengths: Floats) -> None:
-        """Take these lengths, at the iterate of now, as everybody's own clip."""
-        self._own = counted(lengths, self._clip)
-
-    def charge(self) -> Floats:
-        """Charge one step to all who can pay for it, and return everybody's clip in it: zero for the others."""
-        after = self._spent + self._cost[self._own]
-        after = np.where(self._cost[self._own] > 0.0, np.nextafter(after, np.inf), after)
-        pays = after <= self._budget
-        self._spent = np.where(pays, after, self._spent)
-        return np.where(pays, self._levels[self._own], 0.0)
+            return distances**2 * NORM_UP, 2.0 * self.budget / self.order * BOUND_DOWN
+        cost = np.zeros(len(distances))
+        cost[1:] = np.asarray(SampledGaussian(rate, distances[1:]).renyi(self.order)) * NORM_UP
+        return cost, self.budget * BOUND_DOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +184,3 @@ class FilterPromise:
 
     def _steps(self) -> DescentPromise:
         return DescentPromise(self.rate, self.distance, self.steps)
-
-
-def levels_used(own: Floats) -> list[tuple[float, NDArray[np.bool_]]]:
-    """Return each clip in use and who has it; a clip of zero is none."""
-    return [(float(clip), own == clip) for clip in np.unique(own) if clip > 0.0]
