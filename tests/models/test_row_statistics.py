@@ -96,7 +96,7 @@ def test_numbers_are_raised_by_what_rounding_may_have_taken(inside, how, looked)
     lift = np.diag(np.sqrt(a))
     norm = {"none": None, "weights": Norm(a, None), "lift": Norm(np.empty(0), lift)}[how]
     cost = np.array([0.02, 0.01, 0.03]) if looked else None
-    rounding = RowRounding(*[getattr(CHARGES, name) for name in RowRounding.__slots__[:-1]], cost)
+    rounding = RowRounding(*[getattr(CHARGES, name) for name in RowRounding._fields[:7]], cost)
     found = row_statistics_of(RowMap(np.eye(d), b, norm, False, rounding), X, y, inside)
     m, e, square = (X**2).sum(1), y - X @ b, (X**2 * a).sum(1)
     part = np.minimum(1, np.abs(X) @ cost / np.sqrt(m)) if looked else 1.0

@@ -7,7 +7,7 @@ Cholesky breaks down the first factor belongs to ``H + s I`` (shifted CholeskyQR
 singular after that is a direction that nobody's data determines; it is left out of R and W and kept in ``null``.
 
 What rounding did to it all is bounded, ``W'HW = I + E`` with ``||E|| <= error``, except for a large table in good
-condition, where it is measured (``_measured``); a small one is sharpened (``sharpened_factor``). In the scaled columns
+condition, where it is measured (``_measured``); a small one is sharpened (``sharpened``). In the scaled columns
 the sums of the last fold are off by ``u depth trace``, its rows by ``p u |x| |W|``; the last factor's inverse V is
 looked at (``V'GV``), and ``W = W1 V`` loses ``p u |W1| |V|``.
 """
@@ -24,6 +24,7 @@ from scipy.linalg.lapack import dtrtrs
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.gram_matrix import Gram, gram
+from perinstance.models.linear.sums_in_pairs import sharpened
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
 
@@ -123,8 +124,6 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         R, W = (chol / scale, scale[:, None] * inverse) if passes == 1 else (chol @ R, W @ inverse)
         image = inverse.T @ moment
         if small:
-            from perinstance.models.linear.sharpened_factor import sharpened
-
             W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"

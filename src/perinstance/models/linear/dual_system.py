@@ -17,7 +17,7 @@ to that share of ``sqrt(u'K^-1u  v'K^-1v)``; c is off by ``p u |X||x|``. Losses 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -87,19 +87,16 @@ class DualAnswers:
     error: Floats  #: that, with the relative error of the length
     lost: Floats  #: what was added to the residual for rounding
 
+    def picked(self, at: Any) -> DualAnswers:
+        """Return what holds of some of these people."""
+        columns = (getattr(self, one.name) for one in fields(self))
+        return DualAnswers(*(column[at] if len(column) else column for column in columns))
+
     def pasted(self, other: DualAnswers, at: Any) -> None:
         """Write what another road says of some people over what this one said."""
-        for mine, theirs in (
-            (self.leverage, other.leverage),
-            (self.residual, other.residual),
-            (self.rough, other.rough),
-            (self.steady, other.steady),
-            (self.error, other.error),
-            (self.lost, other.lost),
-        ):
-            mine[at] = theirs
-        if len(self.length):
-            self.length[at] = other.length
+        for one in fields(self):
+            if len(getattr(self, one.name)):
+                getattr(self, one.name)[at] = getattr(other, one.name)
 
 
 @dataclass(frozen=True, slots=True)

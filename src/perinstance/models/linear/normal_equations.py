@@ -178,8 +178,8 @@ def person_bounds(mu: Any, r: Any, square: Any) -> PersonBounds:
     mu, r, square = arb(mu), arb(r), arb(square)
     low = square.lower()
     length = _below(low.sqrt().lower()) if low > 0 else 0.0, _above(square.abs_upper().sqrt().upper())
-    sizes = ((_below(value.abs_lower()), _above(value.abs_upper())) for value in (mu, r))
-    return PersonBounds(*sizes, length, bool(r < 0))
+    leverage, residual = ((_below(value.abs_lower()), _above(value.abs_upper())) for value in (mu, r))
+    return PersonBounds(leverage, residual, length, bool(r < 0))
 
 
 def _above(value: arb) -> float:

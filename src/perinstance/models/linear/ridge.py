@@ -25,20 +25,15 @@ from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, Sweep
-from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
+from perinstance.models.interface import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of
-from perinstance.models.linear.wide_fit import DualFit, answer_in_dual_form, dual_fit
+from perinstance.models.linear.wide_fit import DualFit, RidgeCoefficients, answer_in_dual_form, dual_fit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import (
-    SMALLEST,
-    TINY,
-    UNIT,
-)
+from perinstance.numerics.rounding import SMALLEST, TINY, UNIT
 
 #: products beyond which nobody is left open only because the estimate almost fits: to sum again takes longer than the
 #: audit (changes the width)
@@ -51,7 +46,7 @@ LONG_WORK = 1e7
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LinearFit(ShowsNoValue):
+class LinearFit(RidgeCoefficients):
     """The confidential fit with everyone. The intercept, if any, is last everywhere."""
 
     theta: Floats  #: (p,) p = n_features + fit_intercept
@@ -68,21 +63,6 @@ class LinearFit(ShowsNoValue):
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
     columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns of X."""
-        return len(self.theta) - int(self.fit_intercept)
-
-    @property
-    def coef(self) -> Floats:
-        """The coefficients of the columns of X."""
-        return self.theta[: self.n_features]
-
-    @property
-    def intercept(self) -> float:
-        """The constant; zero when none was fitted."""
-        return float(self.theta[-1]) if self.fit_intercept else 0.0
 
     @property
     def condition(self) -> float:
@@ -105,11 +85,6 @@ class LinearFit(ShowsNoValue):
         return self.factor.rank
 
     @property
-    def health(self) -> FitHealth:
-        """Condition, factorisation, error and rank."""
-        return FitHealth(self.n_people, self.condition, self.factorisation, self.error, self.rank)
-
-    @property
     def gram(self) -> Floats:
         """``[X 1]'[X 1]``."""
         return self.H - np.diag(self.penalty)
@@ -127,7 +102,10 @@ def linear_fit(
     With a precision A, or with ``moves`` (A = I), lengths ``||H^-1x||_A`` are known too.
     """
     if precision is not None:
-        precision, moves = _square(precision, sweep.n_features + int(fit_intercept), fit_intercept), True
+        precision, moves, p = np.asarray(precision, dtype=np.float64), True, sweep.n_features + int(fit_intercept)
+        if precision.shape != (p, p):
+            ones = " (the last row and column belong to the intercept)" if fit_intercept else ""
+            raise InvalidInput(f"precision must be {p} x {p}{ones}, got shape {precision.shape}")
     wide = dual_fit(sweep, float(alpha), fit_intercept, precision, moves)
     return fit_by_columns(sweep, alpha, fit_intercept, precision, moves) if wide is None else wide
 
@@ -230,14 +208,6 @@ def _on_some_columns(
     return replace(solved, factor=factor, image=part.image), columns
 
 
-def _square(precision: Floats, p: int, intercept: bool) -> Floats:
-    A = np.asarray(precision, dtype=np.float64)
-    if A.shape != (p, p):
-        ones = " (the last row and column belong to the intercept)" if intercept else ""
-        raise InvalidInput(f"precision must be {p} x {p}{ones}, got shape {A.shape}")
-    return A
-
-
 def row_map(fit: LinearFit) -> RowMap:
     """Return what a row is multiplied by for its statistics."""
     large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
@@ -326,21 +296,17 @@ class LinearProblem:
 
 
 def movement_of(found: Without) -> Movement:
-    """Return how far people move the coefficients, of whom residual and length are known."""
-    distance, kind = np.empty(len(found.residual)), np.empty(len(found.residual), dtype=np.uint8)
-    distances(found.residual, found.length, found.kind_code, distance, kind)
+    """Return how far people move the coefficients, of whom residual and length are known: ``|r| ||H^-1x||``.
+
+    It is infinite where it is not determined, and an upper bound where it underflows.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.abs(found.residual) * found.length
+    distance[np.isnan(distance)] = np.inf
+    faint = (distance < TINY) & (found.residual != 0) & (found.length != 0)
+    distance[faint] += SMALLEST
+    kind = np.where(faint, UPPER, found.kind_code).astype(np.uint8)
     return Movement(found.leverage, found.residual, distance, kind, found.open)
-
-
-@kernel
-def distances(residual, length, codes, distance, kind):  # pragma: no cover - compiled
-    """``|r| ||H^-1x||``; infinite where it is not determined, and an upper bound where it underflows."""
-    for i in range(len(residual)):
-        d = abs(residual[i]) * length[i]
-        d = d if d == d else np.inf
-        faint = d < TINY and residual[i] != 0.0 and length[i] != 0.0
-        distance[i] = d + SMALLEST if faint else d
-        kind[i] = UPPER if faint else codes[i]
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:

@@ -28,8 +28,7 @@ HARD_LEVERAGE = 0.95
 ROUGH_RESIDUAL, HARD = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class RowRounding:
+class RowRounding(NamedTuple):
     """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
 
     With s the scale, the error ``p u |x| |W|`` of a row of X W is at most ``p u ||x s|| ||W_j / s||`` in column j, u
@@ -45,6 +44,7 @@ class RowRounding:
     length_row: float  #: the same, for the worst of rows
     share: float  #: of ||H^-1x||_A: relative, besides ``leverage``
     column_cost: Floats | None  #: (p,) None where it is not worth while to look at each row
+    floor: float = 0.0  #: a residual counts as known when it is to a share of itself or of ``floor min(sqrt(mu), 1)``
 
     @property
     def total(self) -> float:
@@ -100,19 +100,6 @@ def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
     return np.concatenate([np.square(Z @ W[:d] + offset).sum(axis=1) for _, Z in placed_rows(X)] or [np.empty(0)])
 
 
-class RowErrors(NamedTuple):
-    """``RowRounding`` as compiled code takes it."""
-
-    leverage: float
-    leverage_row: float
-    residual: float
-    residual_row: float
-    length: float
-    length_row: float
-    share: float
-    floor: float
-
-
 class RowPlaces(NamedTuple):
     """Where the numbers of some rows are written; length and share are empty where no length is wanted."""
 
@@ -124,12 +111,10 @@ class RowPlaces(NamedTuple):
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> Without:
-    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
-    (see ``ridge.without``).
-    """
+    """Answer for one block."""
     (n, d), norm, rounding, W = X.shape, rows_map.norm, rows_map.rounding, rows_map.W
     lift, moved = (None, 0) if norm is None else (norm.lift, n)
-    errors = RowErrors(*(getattr(rounding, name) for name in RowErrors._fields[:-1]), floor)
+    errors = rounding._replace(column_cost=None, floor=floor)
     weights = np.empty(0) if norm is None or lift is not None else norm.weights
     offset = W[d] if rows_map.intercept else np.zeros(W.shape[1])
     sums = offset, rows_map.image, weights
@@ -142,7 +127,7 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
         cost, part = rounding.column_cost, np.empty(0)
         if cost is not None:
             part = np.abs(Z) @ cost[:d] + (cost[d] if rows_map.intercept else 0.0)
-        places = RowPlaces(*(column[run] for column in out))
+        places = RowPlaces._make(column[run] for column in out)
         hard += finish_rows(Q, sums, squares, y[run], part, errors, inside, places)
     rows = Without(*out)
     if not hard:

@@ -8,17 +8,22 @@ and what underflows is charged as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus, two_product, two_sum
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.numba_compile import exact_kernel
-from perinstance.numerics.rounding import PAIR_SUM, PAIR_UNDERFLOW
+from perinstance.numerics.rounding import PAIR_SUM, PAIR_UNDERFLOW, UNIT
 
+#: bits: the sums have 104
+SHARPENED_BITS = 160
 #: rows whose low parts are added plainly before the sum is put in order again
 ROWS = 64
 
@@ -49,8 +54,9 @@ class PairedGram:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: PairedGram) -> PairedGram:
-        both = added_pairs(self.high, self.low, other.high, other.low)
-        return PairedGram(self.runs + other.runs + 1, self.n + other.n, *both)
+        high, lost = _pair(self.high, other.high)
+        high, low = _pair(high, lost + (self.low + other.low))
+        return PairedGram(self.runs + other.runs + 1, self.n + other.n, high, low)
 
     def balls(self, exponents: NDArray[np.int64]) -> arb_mat:
         """Return the sums of ``[X 1 y]``, scaled back, with a radius that covers what was lost."""
@@ -64,6 +70,13 @@ class PairedGram:
                 value = arb(self.high[i, j]) + arb(self.low[i, j]) + arb(0, radius)
                 entries[i][j] = entries[j][i] = value * unit[i] * unit[j]
         return arb_mat(entries)
+
+
+def _pair(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Return sums of floats as pairs, exactly (``two_sum``, of arrays)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def column_sizes(block: Block, intercept: bool) -> ColumnSizes:
@@ -110,14 +123,39 @@ def _add_rows(Z, high, low):  # pragma: no cover - compiled
                 high[i, j], low[i, j] = plus(high[i, j], low[i, j], total[j], rest[j])
 
 
-def added_pairs(high: Floats, low: Floats, more: Floats, more_low: Floats) -> tuple[Floats, Floats]:
-    """Add two arrays of pairs of floats."""
-    high, low = high.copy(), low.copy()
-    _add_pairs(high.reshape(-1), low.reshape(-1), more.reshape(-1), more_low.reshape(-1))
-    return high, low
+def sharpened(sweep: Sweep, penalty: Floats, intercept: bool, W: Floats) -> tuple[Floats, Floats, float, float]:
+    """Sharpen a small table's factor: ``W'HW`` in balls, and one step towards the identity.
+
+    Return W, ``W'X'y`` and bounds of the errors of both: ``||W'HW - I||`` and that of the vector. In floats the bound
+    of what a factor lost grows with the number of rows; here it does not, so that people are charged a few units.
+    """
+    sizes: ColumnSizes = sweep.fold(partial(column_sizes, intercept=intercept))
+    sums: PairedGram = sweep.fold(partial(paired_gram, intercept=intercept, exponents=sizes.exponents))
+    p = len(W)
+    with working_precision(SHARPENED_BITS):
+        balls = sums.balls(sizes.exponents)
+        H = arb_mat([[balls[i, j] + (arb(penalty[i]) if i == j else 0) for j in range(p)] for i in range(p)])
+        moment = arb_mat([[balls[i, p]] for i in range(p)])
+        seen, _ = _seen(H, W)
+        step = np.triu(seen, 1) + np.diag(np.diag(seen)) / 2
+        W = W - W @ step
+        seen, radius = _seen(H, W)
+        error = float(np.linalg.norm(np.abs(seen) + radius))
+        exact = arb_mat([[arb(v) for v in column] for column in W.T.tolist()]) * moment
+        image = np.array([float(exact[j, 0].mid()) for j in range(p)])
+        off = [float((exact[j, 0] - arb(image[j])).abs_upper()) for j in range(p)]
+    return W, image, error, float(np.linalg.norm(off))
 
 
-@exact_kernel
-def _add_pairs(high, low, more, more_low):  # pragma: no cover - compiled
-    for i in range(len(high)):
-        high[i], low[i] = plus(high[i], low[i], more[i], more_low[i])
+def _seen(H: arb_mat, W: Floats) -> tuple[Floats, Floats]:
+    """Return ``W'HW - I`` and its radius."""
+    p = len(W)
+    lift = arb_mat([[arb(v) for v in row] for row in W.tolist()])
+    product = lift.transpose() * (H * lift)
+    middle, radius = np.empty((p, p)), np.empty((p, p))
+    for i in range(p):
+        for j in range(p):
+            entry = product[i, j] - int(i == j)
+            middle[i, j] = float(entry.mid())
+            radius[i, j] = float(entry.rad()) + abs(middle[i, j]) * UNIT
+    return middle, radius

@@ -38,8 +38,41 @@ CLOSE_ENOUGH = 1e-4
 MOST_ETA = ((1e9, EXACT_SHARE / 8), (1e11, 1e-4), (float("inf"), 0.05))
 
 
+class RidgeCoefficients(ShowsNoValue):
+    """What both confidential fits of a ridge regression read off their estimate; the intercept, if any, is last."""
+
+    __slots__ = ()
+    theta: Floats
+    fit_intercept: bool
+    n_people: Any
+    condition: Any
+    factorisation: Any
+    error: Any
+    rank: Any
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return len(self.theta) - int(self.fit_intercept)
+
+    @property
+    def coef(self) -> Floats:
+        """The coefficients of the columns of X."""
+        return self.theta[: self.n_features]
+
+    @property
+    def intercept(self) -> float:
+        """The constant; zero when none was fitted."""
+        return float(self.theta[-1]) if self.fit_intercept else 0.0
+
+    @property
+    def health(self) -> FitHealth:
+        """Condition, factorisation, error and rank."""
+        return FitHealth(self.n_people, self.condition, self.factorisation, self.error, self.rank)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class DualFit(ShowsNoValue):
+class DualFit(RidgeCoefficients):
     """The fit with everyone. The intercept, if any, is last everywhere."""
 
     X: Floats  #: everybody
@@ -56,21 +89,6 @@ class DualFit(ShowsNoValue):
     def n_people(self) -> int:
         """With whom it was fitted."""
         return len(self.y)
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns of X."""
-        return self.X.shape[1]
-
-    @property
-    def coef(self) -> Floats:
-        """The coefficients of the columns of X."""
-        return self.theta[: self.n_features]
-
-    @property
-    def intercept(self) -> float:
-        """The constant; zero when none was fitted."""
-        return float(self.theta[-1]) if self.fit_intercept else 0.0
 
     @property
     def penalty(self) -> Floats:
@@ -98,11 +116,6 @@ class DualFit(ShowsNoValue):
         return "dual, in balls" if self.system is None else "dual cholesky"
 
     @property
-    def health(self) -> FitHealth:
-        """Condition, factorisation, error and rank."""
-        return FitHealth(self.n_people, self.condition, self.factorisation, self.error, self.rank)
-
-    @property
     def rows(self) -> Floats:
         """``[X 1]``."""
         return np.hstack([self.X, np.ones((len(self.X), int(self.fit_intercept)))])
@@ -128,7 +141,7 @@ class DualFit(ShowsNoValue):
         if self.system is None or self.answers is None:
             return self._nothing_known(len(X))
         if inside:
-            found = _picked(self.answers, positions(self.X, self.y, X, y))
+            found = self.answers.picked(positions(self.X, self.y, X, y))
         else:
             found = self.system.seen(X, y, self._lengths, False)
         return self._stated(found, X, y, floor)
@@ -238,7 +251,7 @@ def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAns
     if system is None or not system.eta < limit:
         return None
     lengths = None if fit.precision is None else Lengths(fit.precision)
-    answers = _picked(system.inside(everyone, targets, lengths), positions(everyone, targets, X, y))
+    answers = system.inside(everyone, targets, lengths).picked(positions(everyone, targets, X, y))
     # a leverage so large that the unit vectors' rounding counts, or so small that it is a difference of near numbers
     some = X.any(axis=1) | fit.fit_intercept
     if not (answers.steady < 4 * limit).all() or (
@@ -246,12 +259,6 @@ def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAns
     ):
         return None
     return answers
-
-
-def _picked(answers: DualAnswers, at: NDArray[np.intp]) -> DualAnswers:
-    length = answers.length[at] if len(answers.length) else answers.length
-    rest = (answers.rough[at], answers.steady[at], answers.error[at], answers.lost[at])
-    return DualAnswers(answers.leverage[at], answers.residual[at], length, *rest)
 
 
 def positions(everyone: Floats, targets: Floats, X: Floats, y: Floats) -> NDArray[np.intp]:
