@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import EXACT_PARAMETER, HALF_UNIT, LONG_UNIT, TINY, UNIT, USABLE_ERROR
+from perinstance.numerics.rounding import HALF_UNIT, LONG_UNIT, TINY, UNIT, USABLE_ERROR
 
 #: columns that are multiplied at once: a sum of all of them in some order would lose more
 RUN = 128
@@ -134,7 +134,6 @@ class DualSystem:
     Z: Floats  #: L^-1 of the unit vectors
     z: Floats  #: L^-1 y
     eta: float
-    seen_eta: float  #: the same of ``K^-1 = Z'Z``, looked at afterwards where that is better
     condition: float  #: of K with its diagonal scaled to one, at most
 
     @classmethod
@@ -162,10 +161,7 @@ class DualSystem:
         if intercept:
             mean, mean_lost = X.mean(axis=0), (len(X) + 2) * HALF_UNIT * np.abs(X).mean(axis=0)
         target = (float(y.mean()) if intercept else 0.0, float(np.linalg.norm(y)))
-        # between too rough to be called exact and hopeless it is worth while to look
-        looked = units is None and eta > EXACT_PARAMETER / 32
-        seen = min(eta, _seen_eta(rows, K, Z)) if looked else eta
-        return cls(rows, alpha, mean, mean_lost, target, len(X), L, Z, _solved(L, rows.y), eta, seen, condition)
+        return cls(rows, alpha, mean, mean_lost, target, len(X), L, Z, _solved(L, rows.y), eta, condition)
 
     @property
     def theta(self) -> Floats:
@@ -184,7 +180,7 @@ class DualSystem:
         k = np.einsum("ij,ij->j", Z, Z)
         # eta / (1 - eta), sums of n products, and the unit vectors, which are rounded where they were reflected
         rounded = 2 * self.n * UNIT + 16 * UNIT / np.sqrt(alpha * k)
-        share = np.minimum((1 + 2 * self.seen_eta) * self.seen_eta + rounded, 1.0)
+        share = np.minimum((1 + 2 * self.eta) * self.eta + rounded, 1.0)
         solved, lost = self._solution(X, y, share, k)
         # a leverage that is raised by 2 share (1 + mu) takes the residual along: a posterior sample loses no less then
         residual = solved / k
@@ -311,26 +307,6 @@ def _stated(
 def _solved(L: Floats, right: Floats, transposed: bool = False) -> Floats:
     found, _ = dtrtrs(L, right, lower=1, trans=int(transposed))
     return np.asarray(found).reshape(right.shape)
-
-
-def _seen_eta(rows: ReflectedRows, K: Floats, Z: Floats) -> float:
-    """Bound ``||G||``, ``Z K Z' = I + G``, whatever made Z: then ``K^-1 = Z'(I + G)^-1 Z``, and G is small.
-
-    G is what is seen, plus what K lost, at most ``||Z||^2 u || |X||X|' ||``, plus what the two products lost.
-    """
-    n, across = len(K), np.abs(rows.X)
-    first = product(Z, K)
-    G = product(first, Z)
-    G.flat[:: n + 1] -= 1.0
-    u, size = depth(n) * UNIT, float(np.linalg.norm(Z))
-    inverse = np.abs(product(Z.T, Z.T)).sum(axis=1).max() * (1 + n * UNIT)  # ||Z||^2, at most
-    inverse += n * UNIT * size**2
-    ones = np.ones(n)
-    largest = float((across @ (across.T @ ones)).max())  # || |X||X|' ||, at most
-    lost = inverse * (depth(rows.X.shape[1]) * HALF_UNIT * largest + UNIT * float(K.diagonal().max()))
-    lost += u * size * (float(np.linalg.norm(K)) * float(np.sqrt(inverse)) + float(np.linalg.norm(first)))
-    seen = float(np.sqrt(np.abs(G).sum(axis=0).max() * np.abs(G).sum(axis=1).max()))
-    return 1.01 * (seen + lost)
 
 
 def _eta(rows: ReflectedRows, L: Floats, size: Floats) -> float:

@@ -58,8 +58,8 @@ class PeopleBounds:
 
     def picked(self, at: NDArray[np.intp]) -> PeopleBounds:
         """Return what is known of some people, each as often as asked."""
-        bounds = (self.leverage, self.residual, self.length)
-        return PeopleBounds(*(one[:, at] for one in bounds), self.negative[at], self.lost[at])
+        mu, r, length = (one[:, at] for one in (self.leverage, self.residual, self.length))
+        return PeopleBounds(mu, r, length, self.negative[at], self.lost[at])
 
     def rough(self, floor: float) -> NDArray[np.bool_]:
         """Tell who is not known well enough; see ``ridge.without`` for the floor."""
@@ -196,17 +196,19 @@ def _answer(
     inside: bool,
 ) -> None:
     """Fill in what these equations say of the people ``todo``."""
-    whole = None if equations is None else equations.solved()
-    for i in todo.tolist() if equations is not None else ():
+    if equations is None:
+        return
+    whole = equations.solved()
+    for i in todo.tolist():
         x, target = rows[0][i], rows[1][i]
         at = equations.position(x, target) if inside else None
         if at is not None:  # without somebody who dominates: never as a difference
             others = equations.solved(left_out=at)
             answer = None if others is None else others.joining(x, target)
-        elif whole is None:
-            answer = None
+        elif inside:
+            answer = None if whole is None else whole.leaving(x, target)
         else:
-            answer = whole.leaving(x, target) if inside else whole.joining(x, target)
+            answer = None if whole is None else whole.joining(x, target)
         if answer is not None:
             found.narrow(i, answer)
 
