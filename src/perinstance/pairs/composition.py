@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.numerics.double_double import plus, raised, root, two_product
-from perinstance.numerics.numba_compile import exact_kernel
-from perinstance.numerics.rounding import BOUND_UP, PAIR_ROOT
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP, FEW_ROUNDINGS, SMALLEST
 from perinstance.pairs.arguments import check_parts, real_array
 from perinstance.pairs.base import Pairs, PairSchema
 from perinstance.pairs.bounded import Dominated
@@ -20,9 +19,6 @@ from perinstance.pairs.kinds import kind_codes, weakest_codes
 from perinstance.pairs.laplace_shift import LaplaceShift
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed import SummedPairs
-
-#: people whose distances are added at a time: inner loops over them use the registers, and stay in the cache
-PEOPLE = 256
 
 
 class Composed(SummedPairs):
@@ -116,34 +112,13 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     return merged[0] if len(merged) == 1 else Composed(merged)
 
 
-@exact_kernel
-def _lengths(distances):  # pragma: no cover - compiled
-    """Return the root of the sum of squares of each column, rounded up: by at most one unit in the last place."""
-    k, n = distances.shape
-    out = np.empty(n)
-    total, low, unit, moved = np.empty(PEOPLE), np.empty(PEOPLE), np.empty(PEOPLE), np.empty(PEOPLE)
-    for start in range(0, n, PEOPLE):
-        m = min(PEOPLE, n - start)
-        some = distances[:, start : start + m]
-        longest = out[start : start + m]
-        for i in range(m):
-            longest[i], total[i], low[i], moved[i] = 0.0, 0.0, 0.0, 0.0
-        for j in range(k):
-            for i in range(m):
-                longest[i] = max(longest[i], some[j, i])
-                moved[i] += 1.0 if some[j, i] > 0.0 else 0.0
-        for i in range(m):  # nothing overflows; what is lost below is raised
-            unit[i] = 2.0 ** np.floor(np.log2(longest[i])) if 0.0 < longest[i] < np.inf else 1.0
-        for j in range(k):
-            for i in range(m):
-                part = some[j, i] / unit[i]
-                square, square_low = two_product(part, part)
-                total[i], low[i] = plus(total[i], low[i], square, square_low)
-        for i in range(m):
-            if longest[i] < np.inf and moved[i] > 1.0:
-                high, rest = root(total[i], low[i])
-                longest[i] = unit[i] * raised(high, rest + PAIR_ROOT * high)
-    return out
+def _lengths(distances: Floats) -> Floats:
+    """Return the root of the sum of squares of each column, rounded up; of one distance that distance."""
+    longest = distances.max(axis=0)
+    alone = (np.count_nonzero(distances, axis=0) <= 1) | np.isinf(longest)
+    with np.errstate(under="ignore", over="ignore"):  # in units of the longest nothing overflows
+        total = np.sqrt(np.square(distances / np.where(alone, 1.0, longest)).sum(axis=0))
+        return np.where(alone, longest, longest * total * (1.0 + FEW_ROUNDINGS * len(distances)) + SMALLEST)
 
 
 def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
