@@ -36,7 +36,7 @@ class SummedPairs(Pairs):
         e = np.where(offset > 0, np.nextafter(epsilon - offset, -np.inf), epsilon)
         out = np.zeros((2, len(self)))
         for i, view in enumerate(here.views(direction)):
-            deltas(e, view.losses, view.swapped().losses, view.terms, out[i])
+            deltas(e, view.losses, view.swapped().losses, out[i])
             rows = np.flatnonzero(here.samples)
             if rows.size:
                 from perinstance.pairs.loss_sums.sampled.profile import delta_of_steps
@@ -83,7 +83,7 @@ class SummedPairs(Pairs):
             moved = np.where(here.offset > 0, rate * np.exp(here.offset) * (1 + FEW_ROUNDINGS), rate)
         moved = np.where(np.isinf(here.offset), 1.0, np.minimum(moved, 1.0))
         out = np.empty(len(self))
-        powers(moved, there.losses, here.losses, there.terms, out)
+        powers(moved, there.losses, here.losses, out)
         rows = np.flatnonzero(here.samples)
         if rows.size:
             from perinstance.pairs.loss_sums.sampled.profile import power_of_steps

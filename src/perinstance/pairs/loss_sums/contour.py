@@ -23,6 +23,7 @@ from perinstance.numerics.double_double import two_product, two_sum
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING, TIGHT
 from perinstance.pairs.loss_sums.laplace_atoms import (
+    TERMS,
     Atoms,
     cancellation,
     cuts,
@@ -133,11 +134,8 @@ def _exponent(here, epsilon, w, losses, factors):
 
 
 @kernel
-def integrate_along(here, epsilon, losses, terms):
-    """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0, and integrate.
-
-    ``terms`` is how many exponentials half the Laplace losses may make.
-    """
+def integrate_along(here, epsilon, losses):
+    """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0, and integrate."""
     t = here.t
     lap, count = losses.lap, losses.count
     factors = np.zeros((3, losses.nu.size))
@@ -152,7 +150,7 @@ def integrate_along(here, epsilon, losses, terms):
     if some > 0.0:
         turns = max(abs(gauss.Psi), abs(gauss.Psi - 2.0 * w * np.sum(lap * count)), 1.0)
         _second, first_size, second_size = halves(lap, count)
-        many = max(first_size, second_size) > terms or t < leftmost(lap, count)
+        many = (max(first_size, second_size) > TERMS and second_size > 1.0) or t < leftmost(lap, count)
         end = decay_length(gauss, (20.0 * WAVES if many else WAVES) / turns)
         first = min(STEP, 2.0 / (turns * end))
         kind = SMOOTH if end < np.inf else BELOW

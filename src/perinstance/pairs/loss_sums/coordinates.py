@@ -16,8 +16,8 @@ from perinstance.pairs.loss_sums.cumulant_levels import (
     objective_plane,
     posterior_coordinate,
     square_shifts,
-    sum_pairs,
 )
+from perinstance.pairs.loss_sums.laplace_atoms import TERMS
 from perinstance.pairs.loss_sums.records import Losses
 
 if TYPE_CHECKING:  # its kernels are compiled by those who train, and by nobody else
@@ -30,8 +30,6 @@ HUGE = 2e12
 HUGE_PLANE = 1e10
 #: The squares of parameters below this do not overflow, nor do their halves.
 HALF_OVERFLOWS = 1e290
-#: The most exponentials into which each half of the Laplace losses is multiplied out (see ``laplace_atoms.py``).
-TERMS = 4096
 #: A Gaussian shift of at least this share of the sum of the Laplace distances makes multiplying out unnecessary.
 SMOOTHING = 0.05
 
@@ -162,25 +160,7 @@ class LossCoordinates:
         bounded = np.logical_or.reduce([p.bounded for p in parts])
         steps = [p.sampled for p in parts if p.sampled is not None]
         sampled = steps[0].join(steps) if steps else None
-        return cls(
-            nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded, offset, tail, bounded, sampled
-        )._pure_shifts_first()
-
-    def _pure_shifts_first(self) -> LossCoordinates:
-        """Merge the coordinates with ``nu = 0``, whose distances add in quadrature, and drop columns of zeros."""
-        pure = self.nu == 0.0
-        keep = np.flatnonzero(~pure.all(axis=0))
-        shift = np.zeros((len(pure), 1, 6))
-        sum_pairs(*(np.ascontiguousarray(np.where(pure, self.levels[:, :, i], 0.0)) for i in (0, 1)), shift[:, 0, :2])
-        shift[:, 0, 2:4] = shift[:, 0, :2]  # exchanged, a shift is the same
-        nu, nu_low = (np.hstack([np.zeros((len(pure), 1)), part[:, keep]]) for part in (self.nu, self.nu_low))
-        v = np.hstack([np.ones((len(pure), 1)), self.v[:, keep]])
-        m2, m2_low = (
-            np.hstack([2.0 * shift[:, :, i], np.where(pure, 0.0, part)[:, keep]])
-            for i, part in enumerate((self.m2, self.m2_low))
-        )
-        levels = np.concatenate([shift, np.where(pure[:, :, None], 0.0, self.levels)[:, keep]], axis=1)
-        return replace(self, nu=nu, nu_low=nu_low, v=v, m2=m2, m2_low=m2_low, levels=levels)
+        return cls(nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded, offset, tail, bounded, sampled)
 
     def swapped(self) -> LossCoordinates:
         """Exchange P and Q: ``nu -> -nu/v``, ``v -> 1/v``, ``m^2 -> m^2/v``; Laplace losses are symmetric."""
@@ -213,33 +193,14 @@ class LossCoordinates:
 
     @property
     def losses(self) -> Losses:
-        """What the kernels take."""
-        lap, count, _terms = self.laplaces
-        nu, v, m2, levels = (_contiguous(part) for part in (self.nu, self.v, self.m2, self.levels))
-        return Losses(nu, v, m2, levels, lap, count)
-
-    @property
-    def terms(self) -> int:
-        """The room for the exponentials of each half of the Laplace losses."""
-        return self.laplaces[2]
-
-    @property
-    def laplaces(self) -> tuple[Floats, Floats, int]:
-        """Distances, counts and the room for the exponentials of each half, as the kernels take them."""
-        lap, count = _contiguous(self.lap), _contiguous(self.count)
-        terms = _terms(count)
-        few = (terms <= TERMS) | (np.count_nonzero(count, axis=1) <= 1)
-        return lap, count, int(terms[few].max(initial=1.0))
+        """What the kernels take, in the one layout that they are compiled for."""
+        parts = (self.nu, self.v, self.m2, self.levels, self.lap, self.count)
+        return Losses(*(np.require(part, requirements=["C", "W"]) for part in parts))
 
     def __getitem__(self, index: Any) -> LossCoordinates:
         whole = [getattr(self, field.name) for field in fields(self)]
         parts: Any = [None if part is None else part[index] for part in whole]
         return LossCoordinates(*parts)
-
-
-def _contiguous(array: Floats) -> Floats:
-    """Return the one layout that the kernels are compiled for."""
-    return np.require(array, requirements=["C", "W"])
 
 
 def _terms(count: Floats) -> Floats:

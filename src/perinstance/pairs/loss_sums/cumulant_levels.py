@@ -116,16 +116,6 @@ def square_shifts(m, m2, m2_low):
 
 
 @kernel
-def sum_pairs(high, low, out):
-    """Fill in the sum over the coordinates of each person, as a pair."""
-    for i in range(high.shape[0]):
-        total, rest = 0.0, 0.0
-        for j in range(high.shape[1]):
-            total, rest = plus(total, rest, high[i, j], low[i, j])
-        out[i, 0], out[i, 1] = total, rest
-
-
-@kernel
 def exchange(nu, nu_low, v, m2, m2_low, out):
     """Fill nu, its low part, v, m^2 and its low part with those of the exchanged coordinates.
 

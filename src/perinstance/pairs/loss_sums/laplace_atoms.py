@@ -20,6 +20,9 @@ import numpy as np
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NOT_ZERO
 
+#: The most exponentials into which each half of several Laplace losses is multiplied out.
+TERMS = 4096
+
 
 class Atoms(NamedTuple):
     """The Laplace factors of an integrand in units w around t: the losses themselves, or their exponentials.

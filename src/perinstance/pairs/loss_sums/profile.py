@@ -48,11 +48,10 @@ class Profiled(NamedTuple):
 
 
 @kernel
-def above(epsilon, losses, terms):
+def above(epsilon, losses):
     """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
 
-    Beyond what the quadrature reaches the answer is Chernoff's bound. ``terms``: how many exponentials half of the
-    Laplace losses may make.
+    Beyond what the quadrature reaches the answer is Chernoff's bound.
     """
     edge, edge_low = ceiling(losses)
     if variance(losses) == 0.0 or (edge - epsilon) + edge_low <= 0.0:
@@ -63,7 +62,7 @@ def above(epsilon, losses, terms):
         return Profiled(-np.inf, np.inf, 0.0)
     here = place(x, top)
     t = here.t
-    base, w, error, total, moved = integrate_along(here, epsilon, losses, terms)
+    base, w, error, total, moved = integrate_along(here, epsilon, losses)
     if not (total > 0.0 and error < 0.1):
         # beyond the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = CHERNOFF * (10.0 + abs(base))
@@ -85,7 +84,7 @@ def _exchanged(losses):
 
 
 @kernel
-def below(epsilon, losses, terms):
+def below(epsilon, losses):
     """Return ``log(1 - delta)``, minus its slope in epsilon, and the relative error (0.1: no answer).
 
     ``1 - delta_PQ(epsilon) = e^epsilon (1 - delta_QP(-epsilon))``, by ``t -> -1 - t``: of the two the one whose saddle
@@ -98,10 +97,10 @@ def below(epsilon, losses, terms):
         losses = _exchanged(losses)
         t, epsilon = -1.0 - t, -epsilon
     left = leftmost(lap, count)
-    found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses, terms)
+    found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses)
     if not found.error < 1e-6 and lap.size > 0 and t < left:
         t = left
-        found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses, terms)
+        found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, losses)
     base, w, error, total, moved = found
     if not (total > 0.0 and error < 0.1):
         return Profiled(-np.inf, 0.0, 0.1)
@@ -112,7 +111,7 @@ def below(epsilon, losses, terms):
 
 
 @kernel
-def _positive(epsilon, losses, terms):
+def _positive(epsilon, losses):
     """Return delta, ``-d delta/d epsilon`` and the relative error at epsilon >= 0."""
     if epsilon == np.inf:
         return 0.0, 0.0, 0.0
@@ -120,11 +119,11 @@ def _positive(epsilon, losses, terms):
     delta, rate, error = 1.0, 0.0, 0.0
     for turn in range(2):
         if turn == 1 or not deep:
-            log_delta, rate, error = above(epsilon, losses, terms)
+            log_delta, rate, error = above(epsilon, losses)
             delta = math.exp(min(log_delta, 0.0))
         if turn == 1 or not (deep or delta > MOSTLY):
             break
-        log_rest, slope, rest_error = below(epsilon, losses, terms)
+        log_rest, slope, rest_error = below(epsilon, losses)
         if rest_error < 1e-6:
             rest = math.exp(min(log_rest, 0.0))
             delta = 1.0 - rest
@@ -135,13 +134,13 @@ def _positive(epsilon, losses, terms):
 
 
 @kernel
-def delta_at(epsilon, losses, back, terms):
+def delta_at(epsilon, losses, back):
     """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon.
 
     ``back`` are the losses with P and Q exchanged.
     """
     these = back if epsilon < 0.0 else losses
-    delta, slope, error = _positive(abs(epsilon), these, terms)
+    delta, slope, error = _positive(abs(epsilon), these)
     if delta < TINY and variance(these) > 0.0:
         edge, edge_low = ceiling(these)
         if (edge - abs(epsilon)) + edge_low > 0.0:
@@ -155,25 +154,25 @@ def delta_at(epsilon, losses, back, terms):
 
 
 @kernel
-def deltas(epsilon, losses, back, terms, out):
+def deltas(epsilon, losses, back, out):
     """Fill in delta for each person."""
     nu, v, m2, levels, lap, count = losses
     back_nu, back_v, back_m2, back_levels, _lap, _count = back
     for i in range(out.size):
         here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
         there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-        out[i] = delta_at(epsilon[i], here, there, terms)[0]
+        out[i] = delta_at(epsilon[i], here, there)[0]
 
 
 @kernel
-def _power(level, losses, back, terms):
+def _power(level, losses, back):
     """Return ``min_epsilon delta(epsilon) + e^epsilon level`` at a level between 0 and 1."""
     low, high, span = -np.inf, np.inf, math.sqrt(variance(losses))
     best = 1.0
     e, f_low, f_high = 0.0, 0.0, 0.0
     side = 0
     for _ in range(100):
-        delta, slope, _error = delta_at(e, losses, back, terms)
+        delta, slope, _error = delta_at(e, losses, back)
         best = min(best, (delta + math.exp(e) * level) * (1.0 + FEW_ROUNDINGS))
         tail = slope * math.exp(-e)
         f = math.log(tail / level) if tail > 0.0 else -745.0
@@ -199,7 +198,7 @@ def _power(level, losses, back, terms):
 
 
 @kernel
-def powers(level, losses, back, terms, out):
+def powers(level, losses, back, out):
     """Fill in ``min_epsilon delta_QP(epsilon) + e^epsilon level``, the power of the best test at a level.
 
     The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``,
@@ -213,4 +212,4 @@ def powers(level, losses, back, terms, out):
         else:
             here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
             there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-            out[i] = min(_power(level[i], here, there, terms), 1.0)
+            out[i] = min(_power(level[i], here, there), 1.0)

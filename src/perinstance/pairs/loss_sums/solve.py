@@ -64,7 +64,7 @@ def _first_epsilon(target, losses):
 
 
 @kernel
-def solve_one(delta, losses, terms):
+def solve_one(delta, losses):
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it."""
     edge = largest_loss(losses)
     if delta == 0.0:
@@ -75,7 +75,7 @@ def solve_one(delta, losses, terms):
     low, high, deep = 0.0, edge, delta > 0.5  # the answer lies between
     raised, proposed = 0.5, False
     for _ in range(100):
-        found = below(epsilon, losses, terms) if deep else above(epsilon, losses, terms)
+        found = below(epsilon, losses) if deep else above(epsilon, losses)
         if deep and not found.error < 1e-6:
             deep = False
             continue
@@ -109,11 +109,11 @@ def solve_one(delta, losses, terms):
 
 
 @kernel
-def epsilons(delta, losses, terms, out):
+def epsilons(delta, losses, out):
     """Fill in epsilon for each person."""
     nu, v, m2, levels, lap, count = losses
     for i in range(out.size):
-        out[i] = solve_one(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]), terms)
+        out[i] = solve_one(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]))
 
 
 def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance = EXACT) -> Floats:
@@ -136,7 +136,7 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: 
     views = coordinates.views(direction)
     out = np.zeros((2, n))
     for i, view in enumerate(views if coordinates.has_others or not coordinates.samples.all() else []):
-        epsilons(delta, view.losses, view.terms, out[i])
+        epsilons(delta, view.losses, out[i])
     rows = np.flatnonzero(coordinates.samples)
     if rows.size:
         from perinstance.pairs.loss_sums.sampled.epsilon import epsilon_of_steps
