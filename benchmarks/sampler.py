@@ -2,8 +2,8 @@
 
     python -m benchmarks.sampler [--rows 100000]
 
-Processor time, minima over repeats. ``padded to`` is what a user waits for (``perinstance.sampling.timing``). The last
-line is the correlation of time with the size of the noise over repeated scalar draws, which padding is there to remove.
+Processor time, minima over repeats. ``padded to`` is what a user waits for (``grid_draw``). The last line is the
+correlation of time with the size of the noise over repeated scalar draws, which padding is there to remove.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from perinstance.sampling import (
     draw,
     fixed_rows,
 )
+from perinstance.sampling.grid_draw import quantum
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.ideal_laws import Ideal
 from perinstance.sampling.random_bits import SystemBits
-from perinstance.sampling.timing import quantum
 
 
 def seconds(action: Callable[[], object], repeats: int) -> float:

@@ -21,7 +21,7 @@ from perinstance.releases.adassp import mechanism
 from perinstance.releases.adassp.estimator import _asked
 from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.sampling.simulation import simulated_draws
+from tests.sampling.simulated import simulated_draws
 
 mp.mp.dps = 60
 A3 = [[2.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 3.0]]

@@ -25,8 +25,7 @@ from perinstance.releases.descent import step_losses
 from perinstance.releases.descent.clipped_steps import clipped, gradients_of, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
-from perinstance.sampling.random_bits import SystemBits
-from perinstance.sampling.variates import variate
+from perinstance.sampling.random_bits import SystemBits, variate
 
 from .catalogue import CATALOGUE, CLASSES, X, Y
 from .test_ada_estimators import TWO_FITS, WHATEVER_ROWS_HOLD

@@ -16,8 +16,8 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.known_answers import StreamBits
-from perinstance.sampling.simulation import simulated_draws
 from tests.sampling import reference
+from tests.sampling.simulated import simulated_draws
 
 X, y = load_diabetes(return_X_y=True)
 A = np.diag(np.arange(1.0, 12.0)) + 0.1

@@ -12,7 +12,7 @@ import perinstance as pi
 from perinstance.disclosure import statement
 from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.pairs import GaussianShift
-from perinstance.sampling.simulation import simulated_draws
+from tests.sampling.simulated import simulated_draws
 
 mp.mp.dps = 60
 RELEASES = [pi.SlowScalingSum("log", 0.5, 2.0), pi.SlowScalingSum("sqrt", 1.5)]

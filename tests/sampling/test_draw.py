@@ -10,8 +10,16 @@ import pytest
 
 import perinstance.sampling as sampling
 from perinstance.errors import InvalidInput
-from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, GridPoint, Noisy, draw, timing
-from perinstance.sampling.timing import quantum, steady_time
+from perinstance.sampling import (
+    ExactGram,
+    ExactObjective,
+    ExactOutput,
+    ExactPosterior,
+    GridPoint,
+    Noisy,
+    draw,
+)
+from perinstance.sampling.grid_draw import quantum, steady_time
 
 rng = np.random.default_rng(0)
 X, y = rng.standard_normal((50, 3)), rng.standard_normal(50)
@@ -112,7 +120,7 @@ class Clock:
 @pytest.mark.parametrize(("spent", "padded"), [(0.0, 0.25), (0.2, 0.25), (0.2495, 0.25), (0.26, 0.5), (1.1, 2.0)])
 def test_time_is_padded_to_public_buckets(monkeypatch, spent, padded):
     clock = Clock()
-    monkeypatch.setattr(timing, "time", clock)
+    monkeypatch.setattr(grid_draw, "time", clock)
     with steady_time(0.25):
         clock.now += spent
     assert clock.now == pytest.approx(100.0 + padded, abs=1e-5)

@@ -12,7 +12,7 @@ from scipy.special import factorial, factorial2
 from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, Noisy
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.random_bits import SystemBits
-from perinstance.sampling.simulation import simulated_draws
+from tests.sampling.simulated import simulated_draws
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
 

@@ -11,9 +11,9 @@ from scipy import stats
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import DealtBits, ExactStudent
 from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.random_bits import SystemBits
-from perinstance.sampling.student_law import DealtBits, ExactStudent
 from tests.sampling import reference
 
 BITS = 1300  # of the reference, as many as 400 digits hold

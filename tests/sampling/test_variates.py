@@ -6,7 +6,7 @@ from flint import arb
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.sampling.ball_arithmetic import Undecided
 from perinstance.sampling.known_answers import StreamBits
-from perinstance.sampling.variates import NOISES, variate
+from perinstance.sampling.random_bits import NOISES, variate
 
 
 class Then:

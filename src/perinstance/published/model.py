@@ -150,11 +150,30 @@ class PublishedModel:
     def to_sklearn(self) -> Any:
         """Return a plain scikit-learn estimator of the same predictions: for ONNX, PMML and other tools.
 
-        It knows nothing of the promise or the recipe.
+        It knows nothing of the promise or the recipe. It is fitted to zeros first, so that it has every attribute that
+        its own version of scikit-learn sets.
         """
-        from perinstance.published.plain_estimators import plain_estimator
+        from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+        from sklearn.svm import LinearSVC
 
-        return plain_estimator(self)
+        numbers, d = self.numbers, self.n_features
+        if numbers.task == "values":
+            raise InvalidInput("this release is numbers as they are: there is no estimator to make of it")
+        estimator: Any
+        if numbers.task == "regressor":
+            estimator = (PoissonRegressor() if numbers.link == "log" else LinearRegression()).fit(
+                np.zeros((2, d)), [1, 1]
+            )
+        else:
+            classes = numbers.classes
+            estimator = (LogisticRegression() if numbers.probabilities else LinearSVC()).fit(
+                np.zeros((len(classes), d)), classes
+            )
+        estimator.coef_ = numbers.coef
+        estimator.intercept_ = np.asarray(numbers.intercept)[()]  # a numpy number, as scikit-learn has it
+        if self.features is not None:
+            estimator.feature_names_in_ = np.array(self.features, dtype=object)
+        return estimator
 
     def _answers(self, X: Any, answer: Any, none: NDArray) -> NDArray:
         parts = [answer(block.X) for block in self.blocks(X)]

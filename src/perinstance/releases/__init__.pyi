@@ -10,6 +10,6 @@ from .logistic.estimator import PrivateLogisticRegression as PrivateLogisticRegr
 from .noisy_mean import NoisyMean as NoisyMean
 from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
 from .output_perturbation import OutputPerturbation as OutputPerturbation
+from .output_perturbation import StudentPerturbation as StudentPerturbation
 from .posterior_sample import PosteriorSample as PosteriorSample
-from .student_perturbation import StudentPerturbation as StudentPerturbation
 from .transformed_sum import SlowScalingSum as SlowScalingSum

@@ -28,7 +28,7 @@ from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, Moved
 from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
-from perinstance.sampling.variates import NOISES, Noise
+from perinstance.sampling.random_bits import NOISES, Noise
 
 PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
 

@@ -18,7 +18,7 @@ from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, W
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, row_products
+from perinstance.models.smooth.movement_bounds import row_products
 from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, perturbed_multipliers, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.models.softmax import ClassifierProblem
@@ -123,29 +123,14 @@ class ObjectivePerturbation(AnsweringModel):
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self.from_row_lengths(fit, without(fit, X, y, inside), squared_lengths(X))
-
-    def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
-        """Return what rows are multiplied by for ``from_row_products``; of logistic regression."""
-        return perturbed_multipliers(fit.model, inside)
-
-    def from_row_products(self, fit: SmoothAudit, products: RowProducts, inside: bool = True) -> People:
-        """Return the pairs of people of logistic regression whose rows' products are known; y are codes."""
-        found = perturbed(fit.model, products, float(self.scale), inside)
-        alone = np.zeros(len(products), dtype=bool)
-        if fit.classes is not None:
-            alone = fit.classes.alone(products.y, inside)
-        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
-        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
-        residual = found.distance * float(self.scale) / np.maximum(found.length, ROW_OF_ZEROS)
-        return People(found.leverage, residual, pairs)
+        return self._exact(fit, without(fit, X, y, inside), squared_lengths(X))
 
     def refine(self, fit: LinearFit | DualFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self.from_row_lengths(fit, refined(fit, sweep, X, y, inside), squared_lengths(X))
+        return self._exact(fit, refined(fit, sweep, X, y, inside), squared_lengths(X))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -190,8 +175,17 @@ class ObjectivePerturbation(AnsweringModel):
         return LogRatios(found, np.full(len(found), np.inf))
 
     def _bounded(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
+        """Return the pairs of people of logistic regression."""
         codes = y if fit.classes is None else fit.classes.codes(y)
-        return self.from_row_products(fit, row_products(self.multipliers(fit, inside), X, codes), inside)
+        products = row_products(perturbed_multipliers(fit.model, inside), X, codes)
+        found = perturbed(fit.model, products, float(self.scale), inside)
+        alone = np.zeros(len(products), dtype=bool)
+        if fit.classes is not None:
+            alone = fit.classes.alone(products.y, inside)
+        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
+        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
+        residual = found.distance * float(self.scale) / np.maximum(found.length, ROW_OF_ZEROS)
+        return People(found.leverage, residual, pairs)
 
     def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, scale^2 H^-2)``; of linear models."""
@@ -203,7 +197,7 @@ class ObjectivePerturbation(AnsweringModel):
             )
         return Law(fit.theta, float(self.scale) * fit.inverse())
 
-    def from_row_lengths(self, fit: LinearFit | DualFit, loo: Without, squares: Floats) -> People:
+    def _exact(self, fit: LinearFit | DualFit, loo: Without, squares: Floats) -> People:
         """Return the pairs of people of a linear model whose statistics and whose rows' squared lengths are known."""
         rows = squares + float(fit.fit_intercept)
         with np.errstate(invalid="ignore", over="ignore"):

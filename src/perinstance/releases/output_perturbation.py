@@ -1,7 +1,8 @@
-"""Output perturbation: the estimate plus Gaussian noise whose covariance is fixed in advance (MATH 1a)."""
+"""Output perturbation: the estimate plus noise of a law that is fixed in advance, Gaussian or Student (MATH 1a)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,111 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference import About, Estimated, PublishedInference
 from perinstance.models.interface import Movement, Problem
-from perinstance.models.linear.ridge import (
-    DualFit,
-    LinearFit,
-    LinearProblem,
-    Without,
-    movement_of,
-)
+from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers
-from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
+from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import in_units
+from perinstance.numerics.charged_rounding import Charged, in_units
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import GaussianShift
+from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Method, kind_codes
+from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.model_document import no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
-from perinstance.sampling import GRID
+from perinstance.sampling import GRID, NormalEquations
+from perinstance.sampling.ideal_laws import ExactStudent, check_degrees
 
 
-class OutputPerturbation(AnsweringModel):
+class PerturbedEstimate(AnsweringModel):
+    """An estimate plus noise: the loss follows from how far a person moves the estimate, in units of the noise."""
+
+    estimator: Any
+    scale: float
+
+    @abstractmethod
+    def _pairs(self, distance: Charged, width: int) -> Pairs:
+        """Return the pairs of people at these distances, of estimates of so many coefficients."""
+
+    def problem(self) -> Problem:
+        """Return the model behind the estimator."""
+        return LinearProblem(1.0, fit_intercept=True) if self.estimator is None else problem_of(self.estimator)
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
+        """Fit the estimator without noise."""
+        self.mechanism()
+        return self.problem().fit(sweep, self._shape(), method)
+
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        return self._people(fit, self.problem().movement(fit, block, inside))
+
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people that ``people`` left open."""
+        return self._people(fit, self.problem().refine(fit, sweep, block, inside))
+
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
+        """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
+        return self._people(fit, movement_of(loo))
+
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""
+        problem, mechanism = self.problem(), self.mechanism()
+        if isinstance(problem, LinearProblem):
+            output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
+            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output, outside)
+        refuse_outside(outside)
+        if mechanism.noise != "gaussian":
+            raise RefusedModel("the realised loss under Student noise is known for linear models")
+        fit = self.confidential_fit(sweep, "exact")
+        if not isinstance(fit, SmoothAudit):
+            raise RefusedModel(
+                f"the realised loss is known for linear models and smooth ones with one linear predictor, not for "
+                f"{type(self.estimator).__name__}"
+            )
+        output = output_of(self, published, len(fit.theta))
+        return refitted_log_ratios(sweep, fit, output, mechanism.scale, mechanism.precision)
+
+    def _people(self, fit: Any, move: Movement) -> People:
+        found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
+        return People(move.leverage, move.residual, self._pairs(found, len(fit.theta)), move.open)
+
+    def _shape(self) -> Floats | None:
+        """Return the precision of the noise; None is the identity."""
+        return None
+
+    def _center(self, X: NDArray, y: Floats) -> NormalEquations | Floats:
+        """Return what is drawn around: least squares are solved exactly.
+
+        The minimum of another loss has no closed form: its float64 estimate is taken as it is. How far the estimate can
+        be from the minimum, here and in a neighbour, is part of the distances that ``people`` and ``refine`` state.
+        """
+        problem = self.problem()
+        if isinstance(problem, LinearProblem):
+            return exact_equations(X, y, problem.alpha, problem.fit_intercept)
+        return problem.fit(ArraySweep(X, y), self._shape(), "estimate").theta
+
+    def _described(self, noise: str, words: tuple[str | float, ...], **more: Any) -> Mechanism:
+        problem = self.problem()
+        ridge = problem if isinstance(problem, LinearProblem) else LinearProblem(0.0, fit_intercept=False)
+        return Mechanism(
+            name=type(self).__name__,
+            moved=problem.moved,
+            family="output",
+            noise=noise,
+            scale=positive("scale", self.scale),
+            words=(*estimator_words(self.estimator), *words),
+            alpha=float(ridge.alpha),
+            fit_intercept=bool(ridge.fit_intercept),
+            **more,
+        )
+
+
+class OutputPerturbation(PerturbedEstimate):
     """``theta + N(0, scale^2 A^-1)``: the loss depends on ``||theta_with - theta_without||_A / scale``.
 
     Parameters
@@ -65,79 +146,22 @@ class OutputPerturbation(AnsweringModel):
         self.precision = precision
         self.grid = grid
 
-    def problem(self) -> Problem:
-        """Return the model behind the estimator."""
-        if self.estimator is None:
-            from sklearn.linear_model import Ridge
-
-            return problem_of(Ridge(alpha=1.0))
-        return problem_of(self.estimator)
-
     def mechanism(self) -> Mechanism:
         """Describe the release: the model's parameters plus noise of a covariance that was fixed in advance."""
-        problem = self.problem()
-        scale = positive("scale", self.scale)
-        ridge = problem if isinstance(problem, LinearProblem) else LinearProblem(0.0, fit_intercept=False)
         shape = "isotropic" if self.precision is None else "shaped"
-        return Mechanism(
-            name="OutputPerturbation",
-            moved=problem.moved,
-            family="output",
-            noise="gaussian",
-            scale=scale,
-            words=(*estimator_words(self.estimator), f", plus {shape} Gaussian noise of scale ", scale),
-            alpha=float(ridge.alpha),
-            fit_intercept=bool(ridge.fit_intercept),
-            precision=None if self.precision is None else real_values("precision", self.precision),
-        )
-
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
-        """Fit the estimator without noise."""
-        positive("scale", self.scale)
-        A = None if self.precision is None else check_precision(self.precision)
-        return self.problem().fit(sweep, A, method)
-
-    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
-        """Map: the pairs of the people of one block."""
-        return self._people(self.problem().movement(fit, block, inside))
-
-    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people that ``people`` left open."""
-        return self._people(self.problem().refine(fit, sweep, block, inside))
-
-    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
-        """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
-        return self._people(movement_of(loo))
-
-    def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
-        """Return what rows are multiplied by for ``from_row_products``; of a smooth model."""
-        return multipliers(fit.model, inside)
-
-    def from_row_products(self, fit: SmoothAudit, products: RowProducts, inside: bool = True) -> People:
-        """Return the pairs of people of a smooth model whose rows' products are known; y are codes."""
-        move = movement_of_products(fit, products, inside)
-        return self._people(move)
+        words = f", plus {shape} Gaussian noise of scale ", positive("scale", self.scale)
+        given = None if self.precision is None else real_values("precision", self.precision)
+        return self._described("gaussian", words, precision=given)
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
-        """Return the same in exact numbers: what ``fit`` draws from.
-
-        Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
-        float64 estimate is taken as it is, and the noise on it is exact. How far the estimate can be from the minimum,
-        here and in a neighbour, is part of the distances that ``people`` and ``refine`` state.
-        """
-        problem, scale = self.problem(), positive("scale", self.scale)
-        A = None if self.precision is None else check_precision(self.precision)
-        if isinstance(problem, LinearProblem):
-            return sampling.ExactOutput(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
-        return sampling.ExactOutput(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        return sampling.ExactOutput(self._center(X, y), positive("scale", self.scale), self._shape())
 
     def law(self, fit: Any) -> Law:
         """Return ``N(theta, scale^2 A^-1)``."""
-        p = len(fit.theta)
-        if self.precision is None:
-            return Law(fit.theta, self.scale * np.eye(p))
-        lower = np.linalg.cholesky(check_precision(self.precision))
-        return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
+        A = self._shape()
+        root = np.eye(len(fit.theta)) if A is None else np.linalg.inv(np.linalg.cholesky(A)).T
+        return Law(fit.theta, self.scale * root)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return the noise that was added, exactly: what the fit on this table says. Of people like these, nothing."""
@@ -148,34 +172,59 @@ class OutputPerturbation(AnsweringModel):
             return PublishedInference(None, (), no_intervals(f"{type(self).__name__} of this estimator"))
         constant = np.ravel(numbers.intercept)  # never drawn as zero, which is that of a model without one
         found = np.append(np.ravel(numbers.coef), constant if constant.any() else [])
-        p, scale = len(found), float(self.scale)
-        shape = np.eye(p) if self.precision is None else np.linalg.inv(check_precision(self.precision))
-        covariance = scale**2 * shape
+        A, p = self._shape(), len(found)
+        covariance: Floats = float(self.scale) ** 2 * np.asarray(np.eye(p) if A is None else np.linalg.inv(A))
         return PublishedInference(Estimated(found, covariance, covariance, np.zeros((p, 0))))
 
-    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
-        """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""
-        problem, mechanism = self.problem(), self.mechanism()
-        if isinstance(problem, LinearProblem):
-            output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
-            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output, outside)
-        refuse_outside(outside)
-        fit = self.confidential_fit(sweep, "exact")
-        if not isinstance(fit, SmoothAudit):
-            raise RefusedModel(
-                f"the realised loss is known for linear models and smooth ones with one linear predictor, not for "
-                f"{type(self.estimator).__name__}"
-            )
-        output = output_of(self, published, len(fit.theta))
-        return refitted_log_ratios(sweep, fit, output, mechanism.scale, mechanism.precision)
+    def _pairs(self, distance: Charged, width: int) -> GaussianShift:
+        return GaussianShift(distance.value, kind=distance.kind_code)
 
-    def _people(self, move: Movement) -> People:
-        found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
-        if found.within(GaussianShift.EXACT_UP_TO["distance"]):
-            pairs = GaussianShift.of_checked(found.kind_code, {"distance": found.value})
-        else:
-            pairs = GaussianShift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
-        return People(move.leverage, move.residual, pairs, move.open)
+    def _shape(self) -> Floats | None:
+        return None if self.precision is None else check_precision(self.precision)
+
+
+class StudentPerturbation(PerturbedEstimate):
+    """``theta + scale t``, t of the multivariate Student law: ``epsilon(0) = (nu + d) asinh(D/(2 sqrt(nu)))``.
+
+    D is the distance ``||theta_with - theta_without|| / scale``. The loss of a person is bounded, so a statement at
+    delta = 0 is finite; at small delta Gaussian noise of the same scale costs more, at larger ones less.
+
+    Parameters
+    ----------
+    estimator
+        As for ``OutputPerturbation``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
+    scale
+        The scale of the noise; its standard deviation is ``scale sqrt(nu/(nu - 2))`` for nu > 2.
+    degrees_of_freedom
+        nu, a **public** whole number from 1 (Cauchy) to 1000, fixed in advance.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(
+        self, estimator: Any = None, scale: float = 1.0, degrees_of_freedom: int = 4, grid: float = GRID
+    ) -> None:
+        self.estimator = estimator
+        self.scale = scale
+        self.degrees_of_freedom = degrees_of_freedom
+        self.grid = grid
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: the model's parameters plus heavy-tailed noise that was fixed in advance."""
+        scale, nu = positive("scale", self.scale), float(check_degrees(self.degrees_of_freedom))
+        words = ", plus Student noise of ", nu, " degrees of freedom and scale ", scale
+        return self._described("student", words, noise_parameters=(("degrees_of_freedom", nu),))
+
+    def ideal(self, X: NDArray, y: Floats) -> ExactStudent:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        return ExactStudent(self._center(X, y), positive("scale", self.scale), self.degrees_of_freedom)
+
+    def law(self, fit: Any) -> Law:
+        """Return the centre and the scale; the law is Student's."""
+        return Law(fit.theta, float(self.scale) * np.eye(len(fit.theta)), "student")
+
+    def _pairs(self, distance: Charged, width: int) -> StudentShift:
+        return StudentShift(distance.value, float(self.degrees_of_freedom), width, kind=distance.kind_code)
 
 
 def check_precision(precision: ArrayLike) -> Floats:

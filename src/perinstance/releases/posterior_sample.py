@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from perinstance.models.linear.ridge import (
     without,
 )
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import EXACT, UPPER
-from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
@@ -133,44 +131,6 @@ class PosteriorSample(Publishing):
 
     def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
         """Return the pairs of people of whom leverage and residual are known."""
-        n = len(loo.residual)
-        rho, kind = np.empty(n), np.empty(n, dtype=np.uint8)
-        if standardise(loo.leverage, loo.residual, *self.standardising, loo.kind_code, rho, kind):
-            pairs = PosteriorSamplePair.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
-        else:
-            pairs = PosteriorSamplePair(loo.leverage, rho, kind=kind)  # which says what is wrong
-        return People(loo.leverage, loo.residual, pairs, loo.open)
-
-    @property
-    def standardising(self) -> Standardising:
-        """What ``standardise`` wants besides a person's numbers."""
-        limits = PosteriorSamplePair.EXACT_UP_TO["leverage"], PosteriorSamplePair.EXACT_UP_TO["residual"]
-        return Standardising(float(np.sqrt(float(self.gamma))), limits)
-
-
-class Standardising(NamedTuple):
-    """The root of gamma, and the leverage and the residual up to which answers are exact."""
-
-    root: float
-    limits: tuple[float, float]
-
-
-@kernel
-def standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: no cover - compiled
-    """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated.
-
-    Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
-    """
-    unsound, looked = np.int64(0), np.int64(0)
-    for i in range(len(residual)):  # without a branch: several people at a time
-        mu, r = leverage[i], root * abs(residual[i])
-        r = np.inf if r != r else r
-        rho[i] = r
-        looked += np.int64((limits[0] < mu) | (limits[1] < r))
-        unsound += np.int64(not mu >= 0.0)
-    for i in range(len(kind)):
-        kind[i] = codes[i]
-    for i in range(len(kind) if looked else 0):
-        beyond = limits[0] < leverage[i] < np.inf or limits[1] < rho[i] < np.inf
-        kind[i] = max(codes[i], np.uint8(UPPER) if beyond else np.uint8(EXACT))
-    return unsound == 0
+        # where theta_without is not determined (NaN) no finite loss can be stated
+        rho = np.sqrt(float(self.gamma)) * np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
+        return People(loo.leverage, loo.residual, PosteriorSamplePair(loo.leverage, rho, loo.kind_code), loo.open)

@@ -92,9 +92,9 @@ def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     return X, y, present
 
 
-def _grid(bound: float, name: str) -> tuple[int, int]:
+def _grid(bound: object, name: str) -> tuple[int, int]:
     """Exponent of the grid and ``R = floor(bound / grid)``, which lies in ``[2^38, 2^39)``."""
-    if not (isinstance(bound, (int, float, np.number)) and 2.0**-400 <= bound <= 2.0**400):
+    if not (isinstance(bound, int | float) and 2.0**-400 <= bound <= 2.0**400):
         raise InvalidInput(f"{name} must be a positive number declared without looking at the data, got {bound!r}")
     exponent = math.frexp(bound)[1] - BITS  # bound < 2^frexp
     return exponent, int(math.ldexp(bound, -exponent))

@@ -5,6 +5,7 @@
 ``ExactOutput``     ``N(theta_hat, scale^2 A^-1)``, A public; isotropic without A
 ``ExactPosterior``  ``N(theta_hat, H^-1 / gamma)``
 ``ExactObjective``  ``N(theta_hat, scale^2 H^-2)``
+``ExactStudent``    ``theta_hat + scale t``, t of the multivariate Student law
 ``ExactDescent``    iterates of noisy gradient descent on ``theta'H theta/2 - b'theta``
 ==================  ================================================================
 
@@ -22,12 +23,14 @@ import numpy as np
 from flint import arb_mat, fmpz_mat
 from numpy.typing import NDArray
 
-from perinstance.checked_numbers import positive
+from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
-from perinstance.sampling.random_bits import BitString
-from perinstance.sampling.variates import NOISES, Noise, variate
+from perinstance.sampling.random_bits import NOISES, BitString, Noise, variate
+
+#: of an estimate: its normal equations, or the estimate itself as exact numbers
+Center = NormalEquations | Sequence[Any] | NDArray[np.float64]
 
 
 class Ideal(Protocol):
@@ -86,7 +89,7 @@ class ExactOutput:
     ``center`` holds the normal equations of theta_hat, or theta_hat itself as exact numbers.
     """
 
-    center: NormalEquations | Sequence[Any] | NDArray[np.float64]
+    center: Center
     scale: float
     A: NDArray[np.float64] | None = None
 
@@ -99,7 +102,7 @@ class ExactOutput:
     @property
     def d(self) -> int:
         """Number of coefficients."""
-        return self.center.d if isinstance(self.center, NormalEquations) else len(self.center)
+        return _width(self.center)
 
     @property
     def work(self) -> int:
@@ -111,21 +114,13 @@ class ExactOutput:
         z = _normals(strings, n)
         if self.A is not None:
             z = product(inverse_factor([[exact(v) for v in row] for row in self.A.tolist()]).transpose(), z)
-        center = self.center
-        theta_hat = estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
         s = exact(self.scale)
-        return [t + s * v for t, v in zip(theta_hat, z, strict=True)]
+        return [t + s * v for t, v in zip(_enclosed(self.center), z, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactPosterior:
-    """``theta_hat + L^-T z / sqrt(gamma)`` with ``H = L L'``: one posterior sample."""
-
+class _OneFactorisation:
     equations: NormalEquations
-    gamma: float
-
-    def __post_init__(self) -> None:
-        positive("gamma", self.gamma)
 
     @property
     def d(self) -> int:
@@ -136,6 +131,16 @@ class ExactPosterior:
     def work(self) -> int:
         """One factorisation."""
         return self.d**3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactPosterior(_OneFactorisation):
+    """``theta_hat + L^-T z / sqrt(gamma)`` with ``H = L L'``: one posterior sample."""
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        positive("gamma", self.gamma)
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose ``L^-T (L^-1 b + z / sqrt(gamma))``."""
@@ -145,24 +150,13 @@ class ExactPosterior:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactObjective:
+class ExactObjective(_OneFactorisation):
     """``H^-1 (b - scale z)``: the minimiser of the objective with the linear term ``scale z'theta``."""
 
-    equations: NormalEquations
     scale: float
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-
-    @property
-    def d(self) -> int:
-        """Number of coefficients."""
-        return self.equations.d
-
-    @property
-    def work(self) -> int:
-        """One factorisation."""
-        return self.d**3
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose the minimiser."""
@@ -231,3 +225,74 @@ def factor(equations: NormalEquations) -> Matrix:
 
 def _normals(strings: Sequence[BitString], n: int) -> list[Ball]:
     return [variate("gaussian", bits, n) for bits in strings]
+
+
+def _width(center: Center) -> int:
+    return center.d if isinstance(center, NormalEquations) else len(center)
+
+
+def _enclosed(center: Center) -> list[Ball]:
+    return estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
+
+
+MOST_DEGREES = 1000  # beyond, Student noise is Gaussian noise to three digits
+
+
+def check_degrees(degrees_of_freedom: Any) -> int:
+    """Validate nu: whole, so that a chi-squared number is made of whole uniform and normal ones."""
+    return whole_number("degrees_of_freedom", degrees_of_freedom, 1, MOST_DEGREES, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class DealtBits:
+    """Every ``of``-th bit of a string, from ``first`` on: strings dealt from one are independent of each other."""
+
+    bits: BitString
+    first: int
+    of: int
+
+    def prefix(self, n: int) -> int:
+        """Return the first n bits of this share."""
+        whole = format(self.bits.prefix(n * self.of), f"0{n * self.of}b")
+        return int(whole[self.first :: self.of], 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactStudent:
+    """``theta_hat + scale z / sqrt(g/nu)``; ``center`` as in ``ExactOutput``.
+
+    g is chi-squared with nu degrees of freedom, a whole number: ``-2 log V`` of nu/2 uniform numbers, and one squared
+    normal number if nu is odd. Their bits come out of the first coordinate's string, dealt out in turn, so a draw is
+    still a function of one string for each coordinate.
+    """
+
+    center: Center
+    scale: float
+    degrees_of_freedom: int
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        check_degrees(self.degrees_of_freedom)
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients."""
+        return _width(self.center)
+
+    @property
+    def work(self) -> int:
+        """One factorisation for the center, and the uniform numbers of g."""
+        return isinstance(self.center, NormalEquations) * self.d**3 + 100 * int(self.degrees_of_freedom)
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose each coordinate."""
+        nu = int(self.degrees_of_freedom)
+        parts = 1 + nu // 2 + nu % 2
+        shares = [DealtBits(strings[0], k, parts) for k in range(parts)]
+        g = sum((2 * abs(variate("laplace", one, n)) for one in shares[1 : 1 + nu // 2]), exact(0))
+        if nu % 2:
+            g = g + variate("gaussian", shares[-1], n) ** 2
+        length = exact(self.scale) * (exact(nu) / g).sqrt()
+        theta = _enclosed(self.center)
+        own = [shares[0], *strings[1:]]
+        return [t + length * variate("gaussian", bits, n) for t, bits in zip(theta, own, strict=True)]

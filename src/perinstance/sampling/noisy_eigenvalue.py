@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from perinstance.checked_numbers import positive
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, exact, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
-from perinstance.sampling.random_bits import BitString
-from perinstance.sampling.variates import variate
+from perinstance.sampling.random_bits import BitString, variate
 
 GUARD = 64  # bits of the working precision that the proofs may lose
 STRIDE = 16
@@ -79,21 +78,15 @@ def _guess(equations: NormalEquations) -> tuple[Ball, list[Ball], Ball]:
 def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
     """Return a number below all eigenvalues, and the factor that proves it.
 
-    It is ``t - norm 2^e`` with the smallest ``e >= closest`` that can be proved: tried in strides, then by bisection.
+    It is ``t - norm 2^e`` with the smallest e of ``closest, closest + 16, ...`` that can be proved.
     """
-    failed, e, found = closest - 1, closest, None
-    while found is None or e - failed > 1:
-        trial = e if found is None else (e + failed) // 2
-        shift = (t - norm * arb((1, trial))).lower()
+    for e in range(closest, 2 + STRIDE, STRIDE):
+        shift = (t - norm * arb((1, e))).lower()
         try:
-            e, found = trial, (shift, inverse_factor(_shifted(H, shift)))
+            return shift, inverse_factor(_shifted(H, shift))
         except Undecided:
-            failed = trial
-            if found is None:
-                e = trial + STRIDE
-                if trial > 1:
-                    raise
-    return found
+            continue
+    raise Undecided
 
 
 def _inverse_iteration(W: Matrix, v: list[Ball]) -> list[Ball]:

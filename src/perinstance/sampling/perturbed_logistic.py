@@ -25,8 +25,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import SHORTEST_STEP
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
-from perinstance.sampling.random_bits import BitString
-from perinstance.sampling.variates import variate
+from perinstance.sampling.random_bits import BitString, variate
 
 #: steps with the Hessian of the float64 minimum: each gains its thirteen or so digits
 CHORDS = 40

@@ -20,7 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.base import Pairs
 from perinstance.releases.base.log_ratios import Output
 from perinstance.sampling.ball_arithmetic import Ball, exact
-from perinstance.sampling.variates import Noise
+from perinstance.sampling.random_bits import Noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
