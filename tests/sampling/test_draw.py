@@ -18,6 +18,7 @@ from perinstance.sampling import (
     GridPoint,
     Noisy,
     draw,
+    grid_draw,
 )
 from perinstance.sampling.grid_draw import quantum, steady_time
 
