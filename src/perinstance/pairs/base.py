@@ -104,13 +104,6 @@ class Pairs(ABC):
         check_direction(direction)
         return self._epsilon(delta_array(delta, len(self)), direction)
 
-    def near_epsilon(self, delta: ArrayLike, crowds_only: bool = False) -> Floats:
-        """Return the same, or a bound up to a thousandth of itself above it: for readings and figures.
-
-        ``crowds_only``: only of thousands of people with steps of their own, one kind each.
-        """
-        return self.epsilon(delta)
-
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the Renyi divergence of order alpha >= 1 (alpha = 1 is the Kullback-Leibler limit), rounded up."""
         check_direction(direction)

@@ -39,7 +39,7 @@ class SummedPairs(Pairs):
             deltas(e, view.losses, view.swapped().losses, out[i])
             rows = np.flatnonzero(here.samples)
             if rows.size:
-                from perinstance.pairs.loss_sums.sampled.profile import delta_of_steps
+                from perinstance.pairs.sampled.answers import delta_of_steps
 
                 out[i, rows] = delta_of_steps(view[rows], e[rows])
         worst = out.max(axis=0)
@@ -86,7 +86,7 @@ class SummedPairs(Pairs):
         powers(moved, there.losses, here.losses, out)
         rows = np.flatnonzero(here.samples)
         if rows.size:
-            from perinstance.pairs.loss_sums.sampled.profile import power_of_steps
+            from perinstance.pairs.sampled.answers import power_of_steps
 
             out[rows] = power_of_steps(there[rows], moved[rows])
         out[here.infinite] = 1.0
@@ -101,9 +101,9 @@ def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats
     for i, view in enumerate(here.views(direction)):
         renyis(order, view.losses, view.nu_low, out[i])
         if view.sampled is not None:
-            from perinstance.pairs.loss_sums.sampled.renyi import renyi_of_steps
+            from perinstance.pairs.sampled.renyi import renyi_of_steps
 
-            out[i] += renyi_of_steps(view, order)
+            out[i] += renyi_of_steps(view.sampled, order)[0]
     worst = out.max(axis=0)
     for lap, count in zip(here.lap.T, here.count.T, strict=True):
         worst += count * filled(laplace_renyi, lap, order)

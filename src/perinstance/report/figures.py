@@ -262,6 +262,6 @@ def noise_sweep(audit: Audit, summarise: Callable[[Floats], Floats] | None = Non
     for factor in factors:
         changed = pairs.with_noise(float(factor))
         assert changed is not None  # the first person's pair was of the same type
-        epsilon = changed.near_epsilon(audit.delta)
+        epsilon = changed.epsilon(audit.delta)
         rows.append(attained_quantile(epsilon, QUANTILES) if summarise is None else summarise(epsilon))
     return NoiseLevels(factors, np.array(rows).T, sampled)

@@ -243,7 +243,7 @@ class Watch:
         self._check_batches()
         release = WatchedTraining(self._steps, self.rate, self.noise_multiplier, self.clip, reading)
         pairs = self.pairs(unknown, batches)
-        losses = pairs.near_epsilon(delta)
+        losses = pairs.epsilon(delta)
         if batches == "secret":  # whoever knows the batches is not what the promise is about
             losses = np.minimum(losses, release.promise().epsilon(delta))
         nothing = np.full(self.people, np.nan)

@@ -21,7 +21,7 @@ from perinstance.pairs.loss_sums.laplace_atoms import TERMS
 from perinstance.pairs.loss_sums.records import Losses
 
 if TYPE_CHECKING:  # its kernels are compiled by those who train, and by nobody else
-    from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+    from perinstance.pairs.sampled.steps import StepsTaken
 
 #: Beyond this sums of losses were found to be wrong near delta = 1 (they are exact up to half of it): the person's loss
 #: counts as infinite, an upper bound, and the pairs label it so.
@@ -59,7 +59,7 @@ class LossCoordinates:
     offset: Floats
     tail: Floats
     bounded: NDArray[np.bool_]
-    sampled: SampledSteps | None = None
+    sampled: StepsTaken | None = None
 
     @classmethod
     def gaussian(cls, nu: ArrayLike, m: ArrayLike) -> LossCoordinates:
@@ -133,7 +133,7 @@ class LossCoordinates:
         costs = self.costs | (offset > 0) | (tail > 0)
         return replace(self, offset=offset, tail=tail, bounded=costs)
 
-    def with_steps(self, sampled: SampledSteps) -> LossCoordinates:
+    def with_steps(self, sampled: StepsTaken) -> LossCoordinates:
         """Return the same people, who took sampled steps as well."""
         return replace(self, sampled=sampled if sampled.rates.size else None)
 

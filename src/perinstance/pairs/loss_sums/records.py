@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from perinstance.numerics.rounding import PROMISED
-
 
 class Losses(NamedTuple):
     """The independent losses of one person; of everybody, with one more axis in front.
@@ -30,13 +28,3 @@ class LinePlace(NamedTuple):
     t: Any
     a: Any
     top: Any
-
-
-class Tolerance(NamedTuple):
-    """By how much of itself an epsilon may be above the least, and whether crowds may be answered in groups."""
-
-    near: float = PROMISED
-    groups: bool = False
-
-
-EXACT = Tolerance()

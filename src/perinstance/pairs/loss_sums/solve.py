@@ -22,7 +22,7 @@ from perinstance.numerics.rounding import (
 )
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.profile import above, below
-from perinstance.pairs.loss_sums.records import EXACT, Losses, Tolerance
+from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import (
     FAR,
     highest,
@@ -116,21 +116,19 @@ def epsilons(delta, losses, out):
         out[i] = solve_one(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]))
 
 
-def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance = EXACT) -> Floats:
+def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, one delta per person; never below the truth.
-
-    That of sampled steps may be above it by ``most``.
 
     Of what is known from above only: ``epsilon(delta - tail) + offset``, infinite where delta does not exceed the tail.
     """
     offset, tail = coordinates.offset, coordinates.tail
     left = np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta)
     known = (left > 0) | ((left == 0) & (tail == 0))
-    inner = _epsilon(coordinates, np.where(known, left, 0.5), direction, most)
+    inner = _epsilon(coordinates, np.where(known, left, 0.5), direction)
     return np.where(known, np.where(offset > 0, (inner + offset) * (1 + TWO_ROUNDINGS), inner), np.inf)
 
 
-def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance) -> Floats:
+def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
     """Return epsilon of the coordinates alone."""
     n = len(delta)
     views = coordinates.views(direction)
@@ -139,11 +137,11 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: 
         epsilons(delta, view.losses, out[i])
     rows = np.flatnonzero(coordinates.samples)
     if rows.size:
-        from perinstance.pairs.loss_sums.sampled.epsilon import epsilon_of_steps
+        from perinstance.pairs.sampled.answers import epsilon_of_steps
 
         for i, view in enumerate(views):  # the tables of steps are wide: they are not copied where all have some
             some = view if rows.size == n else view[rows]
-            out[i, rows] = epsilon_of_steps(some, delta[rows], most)
+            out[i, rows] = epsilon_of_steps(some, delta[rows])
     worst = out.max(axis=0)
     worst[coordinates.infinite] = np.inf
     return worst

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, POWER_BRACKET, SMALLEST
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, SMALLEST, UNIT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Asked, Laid, SharedLine, epsilons, lay, profiles
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
@@ -20,6 +20,9 @@ from perinstance.pairs.sampled.step_tables import OWN, RUNGS, StepMoments, StepT
 ROUNDS = 4
 #: The most nodes of a line, of all kinds of steps together, and of all people at a time (the first changes the width).
 NODES, ALL_NODES, TERMS_AT_ONCE = 1 << 17, 1 << 23, 1 << 22
+#: Tests are searched for so often, or until the slope is within so much of the level, relatively: the power is flat
+#: there, and wider by about half the square of that.
+SEARCHES, NEAR_LEVEL = 16, 2e-3
 #: So many nodes are tried before the whole of a line (changes only speed).
 NEAR = 256
 #: More people than this share places that are an octave apart, and so many are answered together (speed only).
@@ -104,29 +107,29 @@ def _profile(view: LossCoordinates, epsilon: Floats) -> tuple[Floats, Floats]:
 def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
     """Return ``min_epsilon delta(epsilon) + e^epsilon level``; the view is that of Q over P.
 
-    The minimum lies where ``-e^-epsilon d delta/d epsilon`` equals the level. Every epsilon gives an upper bound.
+    Every epsilon gives an upper bound. The least lies where ``-e^-epsilon d delta/d epsilon``, which falls, is the
+    level: secant steps for its logarithm, the first as if delta fell exponentially.
     """
     best = np.where(level > 0.0, 1.0, 0.0)
     rows = np.flatnonzero((level > 0.0) & (level < 1.0))
     e, low, high = np.zeros(rows.size), np.full(rows.size, -np.inf), np.full(rows.size, np.inf)
-    at_low, at_high, span = np.zeros(rows.size), np.zeros(rows.size), np.full(rows.size, 0.5)
-    for turn in range(40):
-        if not rows.size:
-            break
+    fall = before = excess_before = np.empty(0)
+    for turn in range(SEARCHES):
         delta, slope = profile_of_steps(view[rows], e)
         best[rows] = np.minimum(best[rows], delta + np.exp(e) * level[rows] * (1.0 + FEW_ROUNDINGS))
         excess = np.log(np.maximum(slope, SMALLEST)) - e - np.log(level[rows])
-        above = excess > 0.0
-        low, at_low = np.where(above, e, low), np.where(above, excess, at_low)
-        high, at_high = np.where(above, high, e), np.where(above, at_high, excess)
-        with np.errstate(invalid="ignore"):
-            inner = low + (high - low) * at_low / np.maximum(at_low - at_high, SMALLEST)
-            inner = 0.5 * (low + high) if turn % 3 == 2 else inner
-        e = np.where(np.isinf(low), high - span, np.where(np.isinf(high), low + span, inner))
-        closed = np.isfinite(low) & np.isfinite(high)
-        span = np.where(closed, span, 2.0 * span)
-        keep = ~closed | ((high - low > np.sqrt(POWER_BRACKET)) & (np.abs(excess) > np.sqrt(POWER_BRACKET)))
-        rows, e, low, high, at_low, at_high, span = (x[keep] for x in (rows, e, low, high, at_low, at_high, span))
+        low, high = np.where(excess > 0.0, e, low), np.where(excess > 0.0, high, e)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            fall = 1.0 + slope / delta if turn == 0 else (excess_before - excess) / (e - before)
+            new = e + excess / fall
+        before, excess_before = e, excess
+        halved = np.where(np.isinf(high), 2.0 * e + 1.0, np.where(np.isinf(low), 2.0 * e - 1.0, 0.5 * (low + high)))
+        e = np.where((new > low) & (new < high), new, halved)
+        # left of zero a slope may be nothing but rounding: there the power is one
+        keep = (np.abs(excess) > NEAR_LEVEL) & ((before > 0.0) | (slope > 64.0 * UNIT * np.exp(before)))
+        rows, e, low, high, before, excess_before = (x[keep] for x in (rows, e, low, high, before, excess_before))
+        if not rows.size:
+            break
     return np.minimum(best, 1.0)
 
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import NDArray
+from scipy.special import expit, log_ndtr
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, QUADRATURE_UP
+from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, PROMISED, QUADRATURE_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.step_law import LARGE
 from perinstance.pairs.sampled.step_tables import RUNGS
+from perinstance.pairs.sampled.steps import StepsTaken
 
 #: How small, as exponents, the error of the trapezoidal sum is, and standard deviations to the ends of the noise.
 DIGITS, REACH = 90.0, 13.0
@@ -34,7 +36,7 @@ STRIDE = 4
 
 
 def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
-    """Return ``log E e^{t loss}`` for t > 0, or the mean loss for t = 0, rounded up; and whether it is next to that."""
+    """Return ``log E e^{t loss}`` for t > 0, or the mean loss for t = 0, rounded up; and whether it is but a bound."""
     p, turn = (1.0 + t if over else -t), 0.5 * math.pi
     if over:
         low, high = -REACH, p * m + REACH
@@ -47,8 +49,8 @@ def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
         low, high, turn = left - REACH, max(right, m) + REACH, min(turn, 4.0 / math.sqrt(t + 1.0))
     a = min(turn / m, 6.0)
     h = 2.0 * math.pi * a / (DIGITS + 0.5 * a * a - (0.0 if over else t * math.log(math.cos(0.5 * a * m))))
-    if not (high - low) / h < NODES:
-        return (_bound(q, m, t) if over else -math.log1p(-q) * t), False
+    if not high - low < NODES * h:
+        return _bound(q, m, over, t)
     x = low + h * np.arange(math.ceil((high - low) / h) + 1)
     E = m * x - 0.5 * m * m
     v = q * np.expm1(np.minimum(E, LARGE))
@@ -60,7 +62,7 @@ def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
         near = np.where(np.abs(v) < 0.05, v, 0.0)
         series = sum((-near) ** k / (k * (k - 1) if over else k) for k in range(2, 14))
         value = np.where(np.abs(v) < 0.05, np.exp(density) * series, value)
-        return float(value.sum() * h) * QUADRATURE_UP + missed, True
+        return float(value.sum() * h) * QUADRATURE_UP + missed, False
     # w^p - 1 - p v = w^b (w^{p - b} - 1) - (p - b) v, b = 1 or 0
     b, power = (w, t) if over else (0.0, -t)
     top = max(float(np.max(density + p * w)), 0.0)
@@ -75,47 +77,57 @@ def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
     value = np.where(near != 0.0, least * series, raised - least * power * v)
     total = float(value.sum() * h) * QUADRATURE_UP + missed
     if top == 0.0:
-        return math.log1p(total), True
-    return top + math.log(math.exp(-top) + total) + FEW_ROUNDINGS * (1.0 + top), True
+        return math.log1p(total), False
+    return top + math.log(math.exp(-top) + total) + FEW_ROUNDINGS * (1.0 + top), False
 
 
-def _bound(q: float, m: float, t: float) -> float:
-    """Return a bound of ``log E[w^{1 + t}]``.
+def _bound(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
+    """Return a bound of ``log E e^{t loss}``, and whether it may be more than ``PROMISED`` above that.
 
-    Powers are convex: for every s in (0, 1), ``s^-t (1 - q)^{1 + t} + (1 - s)^-t q^{1 + t} e^{t (1 + t) m^2/2}``.
+    Powers are convex: ``E[w^p] <= s^-t (1 - q)^p + (1 - s)^-t q^p e^{t p m^2/2}`` for every s in (0, 1), ``p = 1 + t``;
+    the last factors alone are less. Without the person ``w >= 1 - q``, and ``E[w^-t] >= Phi(x) w(x)^-t`` for every x.
+    The mean, of distances beyond 200 only: a sample is told from none but for noise beyond 50 standard deviations.
     """
+    if t == 0.0:
+        stay = math.log1p(-q)
+        return (1.0 - q) * stay + q * (math.log(q) + 0.5 * m * m) if over else -stay, False
+    if not over:
+        k = np.linspace(5.0, 80.0, 76)  # w(x) = 1 - q + e^-k
+        least = np.max(log_ndtr(0.5 * m - (k + math.log(q)) / m) - t * np.log1p(np.exp(-k) - q))
+        most = -math.log1p(-q) * t
+        return most, not most <= least * (1.0 + PROMISED)
     p = 1.0 + t
     sampled = p * math.log(q) + 0.5 * m * m * p * t
-    shares = (FEW_ROUNDINGS / p, 1.0 / p, 0.5, 1.0 - q)
-    return float(min(np.logaddexp(p * math.log1p(-q) - t * math.log(s), sampled - t * math.log1p(-s)) for s in shares))
+    shares = (FEW_ROUNDINGS / p, 0.5 / p, 0.5, 1.0 - q)
+    most = float(min(np.logaddexp(p * math.log1p(-q) - t * math.log(s), sampled - t * math.log1p(-s)) for s in shares))
+    return most, not most <= sampled * (1.0 + PROMISED)
 
 
-def _moments(view: LossCoordinates, orders: Floats) -> Floats:
-    """Return the sum of the log moments of everybody's steps."""
-    steps = view.sampled
-    assert steps is not None
+def moments(steps: StepsTaken, orders: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the sums of the log moments of everybody's steps, and of whom it is a bound at some order."""
     kinds = steps.kinds()
-    each = [[log_moment(steps.rates[j], steps.distances[j], steps.over, float(t))[0] for t in orders] for j in kinds]
-    return steps.total(np.array(each).reshape(kinds.size, len(orders)), kinds)
+    rates = steps.rates[kinds].tolist(), steps.distances[kinds].tolist()
+    each = [[log_moment(q, m, steps.over, t) for t in orders.tolist()] for q, m in zip(*rates, strict=True)]
+    table = np.array(each, dtype=np.float64).reshape(kinds.size, len(orders), 2)
+    K = steps.total(np.ascontiguousarray(table[:, :, 0]), kinds)
+    return K, steps.total(np.ascontiguousarray(table[:, :, 1]), kinds).any(axis=1)
 
 
-def renyi_of_steps(view: LossCoordinates, alpha: Floats) -> Floats:
-    """Return the divergence ``K(alpha - 1)/(alpha - 1)`` of the sampled steps alone, rounded up."""
-    steps = view.sampled
-    assert steps is not None
-    out, t = steps.largest_loss(), alpha - 1.0
+def renyi_of_steps(steps: StepsTaken, alpha: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the divergence ``K(alpha - 1)/(alpha - 1)`` of sampled steps, rounded up, and whether it is a bound."""
+    out, bound, t = steps.largest_loss(), np.zeros(len(steps), dtype=bool), alpha - 1.0
     for order in np.unique(t[np.isfinite(t)]):
         rows = np.flatnonzero(t == order)
-        out[rows] = np.minimum(
-            out[rows], _moments(view[rows], np.array([order]))[:, 0] / max(order, FEW_ROUNDINGS if order else 1.0)
-        )
-    return out * QUADRATURE_UP
+        K, bound[rows] = moments(steps[rows], np.array([order]))
+        out[rows] = np.minimum(out[rows], K[:, 0] / max(order, FEW_ROUNDINGS if order else 1.0))
+    return out * QUADRATURE_UP, bound
 
 
 def chernoff(view: LossCoordinates) -> tuple[Floats, Floats]:
     """Return places c and, for each person, ``K(c)`` and the factor of Chernoff's bound there, rounded up."""
     c = RUNGS[::STRIDE]
-    K = _moments(view, c)
+    assert view.sampled is not None
+    K = moments(view.sampled, c)[0]
     if view.has_others:
         values = np.zeros(K.shape, complex)
         add_cumulants(c + 0j, view.losses, values, np.zeros(len(K)))

@@ -31,7 +31,7 @@ class StepsTaken:
     def of(cls, rate: Floats, distance: Floats, steps: Floats) -> StepsTaken:
         """Find the different kinds in tables with one row per person; what costs nothing gets no steps."""
         n, k = steps.shape
-        if n > 0 and _same_rows(rate) and _same_rows(distance):
+        if same_rows(rate) and same_rows(distance):
             used = np.flatnonzero((rate[0] > 0.0) & (distance[0] > 0.0) & (steps.max(axis=0) > 0.0))
             rates, distances, index = rate[0, used].copy(), distance[0, used].copy(), None
             steps = np.ascontiguousarray(steps if used.size == k else steps[:, used])
@@ -129,6 +129,6 @@ def add_rows(steps, where, table, out):
                     out[i, k] += count * row[k]
 
 
-def _same_rows(table: Floats) -> bool:
-    """Whether everybody has the same row; a table of one row is seen without looking."""
-    return not table.strides[0] or bool((table == table[:1]).all())
+def same_rows(table: Floats) -> bool:
+    """Whether there are people and all have one row; a table that was spread is seen without looking."""
+    return len(table) > 0 and (not table.strides[0] or bool((table == table[:1]).all()))

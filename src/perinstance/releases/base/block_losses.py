@@ -23,6 +23,5 @@ class BlockLosses:
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:
     """Map: each person's pair and its epsilon at delta; an engine may have its own way (``folds.named_operations``)."""
     people = release.people(fit, block, inside)
-    # a reading need not have the digits of what people may be told
-    epsilon = people.pairs.near_epsilon(delta, crowds_only=people.pairs.kind != "estimate")
+    epsilon = people.pairs.epsilon(delta)
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))
