@@ -85,7 +85,5 @@ static void copy_bytes(double* to, const double* from, int bytes, int all) {
     std::memcpy(to, from, bytes);
 }
 static void copy_16(double* to, const double* from, int bytes) { copy_bytes(to, from, bytes, 16); }
-static void copy_8(double* to, const double* from, int bytes) { copy_bytes(to, from, bytes, 8); }
 static void copies_begun() {}
-template <int LEFT>
 static void copies_done() {}

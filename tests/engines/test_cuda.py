@@ -13,7 +13,7 @@ import perinstance as pi
 from perinstance import OutputPerturbation, PosteriorSample, audit
 from perinstance.data import read_table
 from perinstance.engines import Cuda, Engine, Local, default_engine
-from perinstance.engines.cuda import DeviceTable, device_source, is_on_device, kernels, row_losses, transfers
+from perinstance.engines.cuda import DeviceTable, device_source, is_on_device, row_losses, transfers
 from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.gram_products import device_gram
 from perinstance.errors import InvalidInput, InvalidTable
@@ -103,7 +103,7 @@ def test_missing_cells_are_refused_alike(device, cell):
     fine = people(3000, 4)
     words = []
     for engine in (Cuda(device), Local()):
-        for arguments in ({"X": X, "y": y}, {"X": fine[0], "y": fine[1], "targets": (X, y)}):
+        for arguments in ({"X": X, "y": y}, {"X": fine[0], "y": fine[1], "outsiders": (X, y)}):
             with pytest.raises(InvalidTable) as refused:
                 audit(PosteriorSample(), **arguments, engine=engine)
             words.append(str(refused.value))
@@ -249,13 +249,3 @@ def test_sums_lose_no_more_than_is_charged(device, n, d):
     W = np.triu(rng.normal(size=(d + 1, d + 1)))
     lifted = device_gram(torch.tensor(X, device=device), torch.tensor(y, device=device), True, W)
     np.testing.assert_allclose(lifted.cross, (Z @ W).T @ (Z @ W), rtol=1e-9, atol=1e-9 * np.abs(lifted.cross).max())
-
-
-def test_a_kernel_that_disagrees_is_not_used(caplog):
-    """Looked at once for each shape; then torch answers."""
-    X, looks = torch.zeros((2, 2)), []
-    for _ in range(2):
-        assert not kernels.agrees("some kernel", X, (2, 2), lambda: bool(looks.append(1)))
-    assert kernels.agrees("some kernel", X, (3, 2), lambda: True)
-    assert len(looks) == 1 and caplog.text.count("does not give what torch gives") == 1
-    assert kernels.gram_sums(X, X[:, 0], False) is None  # no kernels on a processor

@@ -21,7 +21,7 @@ from perinstance.engines.cuda.device_losses import device_loss
 from perinstance.engines.local import LocalSweep
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
-from perinstance.folds.named_operations import NamelessSweep
+from perinstance.folds.sweep import NamelessSweep
 from perinstance.models import (
     Gamma,
     Logistic,

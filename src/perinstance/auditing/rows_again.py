@@ -14,7 +14,7 @@ from perinstance.auditing.raw_tables import read_again, refuse_other_people
 from perinstance.engines import Local, LocalSweep
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.sweep import SteppedSweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
@@ -51,31 +51,15 @@ def picked_rows(sweep: TableSweep, positions: Sequence[int], n: int) -> tuple[Fl
     return X, y
 
 
-class WithoutRows(Sweep):
+class WithoutRows(SteppedSweep):
     """A sweep that leaves some rows out; one thread, so that blocks come in order and rows can be counted."""
 
     def __init__(self, sweep: TableSweep, positions: Iterable[int]) -> None:
-        self._sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
+        self.sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
+        self.n_rows = None if sweep.n_rows is None else sweep.n_rows - len(self._positions)
 
-    @property
-    def n_features(self) -> int:
-        """The number of columns of X."""
-        return self._sweep.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        """How many rows are left, where the table knows its own."""
-        return None if self._sweep.n_rows is None else self._sweep.n_rows - len(self._positions)
-
-    def fold(self, step: Callable[[Block], Any]) -> Any:
-        """Return the sum of ``step(block)`` over all blocks."""
-        return self._sweep.fold(self._skipping(step))
-
-    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
-        """Yield ``step(block)`` of every block."""
-        return self._sweep.map(self._skipping(step))
-
-    def _skipping(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
+    def stepped(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
+        """Return the step over what is left of a block."""
         start = 0
 
         def skip(block: Block) -> Any:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.sweep import SteppedSweep, Sweep
 from perinstance.numerics.array_types import Floats
 
 T = TypeVar("T")
@@ -69,29 +69,16 @@ def on_codes(block: Block, step: Callable[[Block], T], classes: Classes) -> T:
     return step(block.with_target(classes.codes(block.y)))
 
 
-@dataclass(frozen=True, slots=True)
-class CodedSweep(Sweep):
+@dataclass(frozen=True)
+class CodedSweep(SteppedSweep):
     """A sweep whose targets are replaced by the codes of their classes."""
 
     sweep: Sweep
     classes: Classes
 
-    @property
-    def n_features(self) -> int:
-        """The number of columns of X."""
-        return self.sweep.n_features
-
-    def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Pass on how far the work between two passes is."""
-        self.sweep.tell(stage, done, total)
-
-    def fold(self, step: Callable[[Block], Any]) -> Any:
-        """Fold with coded targets."""
-        return self.sweep.fold(partial(on_codes, step=step, classes=self.classes))
-
-    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
-        """Map with coded targets."""
-        return self.sweep.map(partial(on_codes, step=step, classes=self.classes))
+    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
+        """Return the step over a block whose targets are codes."""
+        return partial(on_codes, step=step, classes=self.classes)
 
 
 def binary_classes(sweep: Sweep) -> Classes:

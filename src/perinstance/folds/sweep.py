@@ -52,6 +52,44 @@ class Sweep(Protocol):
         return None
 
 
+class SteppedSweep(Sweep):
+    """A sweep over the rows of another one whose steps see something else of them; a subclass says what."""
+
+    sweep: Sweep
+
+    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
+        """Return the step over a block of the other sweep."""
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.sweep.n_features
+
+    def fold(self, step: Callable[[Block], Any]) -> Any:
+        """Fold by the other step."""
+        return self.sweep.fold(self.stepped(step))
+
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
+        """Map by the other step."""
+        return self.sweep.map(self.stepped(step))
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Pass on how far the work between two passes is."""
+        self.sweep.tell(stage, done, total)
+
+
+@dataclass(frozen=True)
+class NamelessSweep(SteppedSweep):
+    """A sweep whose steps have no names: the processor's own implementations run, whatever else an engine has."""
+
+    sweep: Sweep
+
+    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
+        """Return the step as a function that no engine knows."""
+        return lambda block: step(block)
+
+
 def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
     """Return what to call with the number of people who have been refitted, and of how many."""
     return partial(sweep.tell, "refit")

@@ -1,9 +1,15 @@
-"""Which operation a device does by what: folds that return a statistic of the rows, and the walk of a map."""
+"""Which operation a device does by what: folds that return a statistic of the rows, and the walk of a map.
+
+A step that is a function of a module, or ``functools.partial(function, **parameters)`` of one, is the *operation*
+``function``. Every engine can call it on blocks of numpy rows; a device looks whether it has an implementation of its
+own, which keeps the bounds that the operation's own file charges for rounding, states its own, or goes without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import isfunction
 from typing import Any
 
 from perinstance.engines.cuda.device_losses import device_loss
@@ -19,7 +25,6 @@ from perinstance.engines.cuda.newton_sums import (
 )
 from perinstance.engines.cuda.row_losses import LinearWalk
 from perinstance.folds.class_labels import classes_of, on_codes
-from perinstance.folds.named_operations import Step, operation_of
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.ridge import LinearFit
 from perinstance.models.smooth.objective_folds import (
@@ -31,6 +36,7 @@ from perinstance.models.smooth.objective_folds import (
 )
 from perinstance.releases.base.block_losses import losses_of_block
 
+Step = Callable[..., Any]
 #: a function of rows and targets on a device; None where the processor has to be asked
 DeviceFold = Callable[..., Any]
 
@@ -46,6 +52,21 @@ LOSS_FOLDS: dict[Any, DeviceFold] = {
     gradient_rounding: gradient_rounding_there,
     values_along: values_there,
 }
+
+
+def operation_of(step: Step) -> tuple[Step | None, dict[str, Any]]:
+    """Return the operation behind a step and its parameters; None for a step without a name.
+
+    >>> operation_of(partial(sorted, reverse=True))
+    (<built-in function sorted>, {'reverse': True})
+    >>> operation_of(lambda block: block)
+    (None, {})
+    """
+    if isinstance(step, partial) and not step.args:
+        return step.func, dict(step.keywords)
+    if isfunction(step) and step.__name__ == step.__qualname__ and step.__name__ != "<lambda>":
+        return step, {}
+    return None, {}
 
 
 def device_fold(step: Step) -> DeviceFold | None:

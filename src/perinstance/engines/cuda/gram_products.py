@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.kernels import gram_sums
 from perinstance.models.linear.gram_matrix import Gram
 from perinstance.numerics.array_types import Floats
 
@@ -32,9 +31,6 @@ def device_gram(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gra
     """Return the statistic of rows on a device; ``X`` and ``y`` are torch tensors."""
     torch, (n, d) = torch_module(), X.shape
     p, chain = d + int(intercept), 2048.0 + n / 1024.0
-    sums = gram_sums(X, y, intercept) if W is None else None
-    if sums is not None:
-        return Gram(n, sums[:p, :p].copy(), sums[:p, p].copy(), float(sums[p, p]), chain)
     lift = None if W is None else torch.as_tensor(W, device=X.device)
     r = p if lift is None else lift.shape[1]
     run, cross, moment, square = SHORT_RUN if n < LONG else LONG_RUN, 0.0, 0.0, 0.0

@@ -1,15 +1,13 @@
-"""CUDA kernels that read X once: the sums of X'X and X'y, and the losses of a posterior sample.
+"""CUDA kernels that read X once for the losses of a posterior sample.
 
 A library's products write an image of X that is read once and thrown away, and an inversion in array operations reads
-its columns a hundred times; at 50 columns that is several times the two readings of X that an audit needs. CuPy
+its columns a hundred times; at 50 columns that is several times the one reading of X that is needed. CuPy
 compiles ``one_row.cu`` and ``row_kernels.cu`` for a number of columns when it is first needed. Without CuPy, on devices
 without the instruction for tiles of 16 x 8 float64, and for other types, torch sums (``gram_products``, ``row_sums``)
 and the processor inverts.
 
-Rounding is what those files say: sums of fused multiply-adds of float64, in another order. In ``gram_sums`` each of W
-warps adds n/W rows one after the other, and the W sums are added last: with W from 1024 to 2040 that is at most
-``n/1024 + 2048`` additions, the chain that ``Gram`` charges. What every epsilon is raised by is 1e4 times what the
-library's exponential and logarithm lose (two units in the last place, by CUDA's tables).
+Rounding is what those files say: sums of fused multiply-adds of float64, in another order. What every epsilon is raised
+by is 1e4 times what the library's exponential and logarithm lose (two units in the last place, by CUDA's tables).
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.event_log import LOG
 from perinstance.models.linear.row_statistics import HARD, HARD_LEVERAGE
 from perinstance.numerics import rounding
-from perinstance.numerics.array_types import Floats
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import KERNEL_AGREES
 from perinstance.pairs import PosteriorSamplePair
@@ -37,10 +34,7 @@ from perinstance.pairs.closed_form.epsilon import COLUMNS, ROW_BITS, start_table
 STEPS = 6
 
 CAPABILITY = (9, 0)  #: the first kind of device with the instruction for tiles of 16 x 8 float64
-WIDEST = 64  #: columns of [X 1 y], and of W, whose tiles stay in registers
-FEWEST_WARPS, MOST_WARPS = 1024, 2040  #: warps that sum up rows: see above
-GRAM_THREADS = 256  #: of a block of ``gram_sums``
-UNDER_WAY = 1 << 13  #: bytes that a warp has under way at least; changes only speed
+WIDEST = 64  #: columns of X and of W, whose tiles stay in registers
 IMAGE_BYTES = 1 << 27  #: of the rows whose image a library writes at a time: it is read from the cache; only speed
 LOOKED_AT = 1000  #: rows on which a kernel is compared before it is used
 #: a kernel that does something else is off by far more than this, in nearly all rows
@@ -104,39 +98,6 @@ class PosteriorSetting:
         return mu, r, epsilon, code
 
 
-def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
-    """Return ``[X 1 y]'[X 1 y]``; None where another way is taken."""
-    if X.shape[1] + intercept + 1 > WIDEST or not usable(X, y):
-        return None
-
-    def looked() -> bool | None:
-        torch = torch_module()
-        few, aim = X[:LOOKED_AT], y[:LOOKED_AT]
-        ones = torch.ones((len(few), int(intercept)), dtype=torch.float64, device=X.device)
-        Z = torch.cat([few, ones, aim[:, None]], dim=1).cpu().numpy()
-        if not np.isfinite(Z).all():  # a target is not: what was seen of it says nothing of the kernel
-            return None
-        length = np.linalg.norm(Z, axis=0)
-        off = np.abs(_gram(few, aim, intercept) - Z.T @ Z)
-        return bool((off <= KERNEL_AGREES * np.outer(length, length)).all())
-
-    return _gram(X, y, intercept) if agrees("gram_sums", X, (X.shape[1], intercept), looked) else None
-
-
-def _gram(X: Any, y: Any, intercept: bool) -> Floats:
-    torch, d, width = torch_module(), X.shape[1], X.shape[1] + intercept + 1
-    resident, tiles, each = 2 if d <= 16 else 1, -(-width // 8), GRAM_THREADS // 32
-    stages = min(9, max(3, 1 + UNDER_WAY // (128 * d)))
-    shared = each * stages * 8 * (16 * d + 16)
-    shape = _shape(GRAM_THREADS, resident, D=d, ONES=int(intercept), TILES=tiles, STAGES=stages)
-    kernel = compiled("gram_sums", X.device.index or 0, shape, shared)
-    blocks = max(-(-FEWEST_WARPS // each), min(MOST_WARPS // each, processors(X.device) * resident))
-    out = torch.empty((blocks * each, 8 * tiles, 8 * tiles), dtype=torch.float64, device=X.device)
-    launch(kernel, X, blocks, GRAM_THREADS, (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr()), shared)
-    upper = np.triu(out.sum(dim=0)[:width, :width].cpu().numpy())  # tiles below the diagonal are not written
-    return np.asarray(upper + np.triu(upper, 1).T)
-
-
 def _row_products(factor: DeviceFactor, X: Any, leverage: Any, prediction: Any) -> None:
     """One reading of X, with the factor in shared memory."""
     d, rank = factor.inner_shape
@@ -171,7 +132,7 @@ def _image_products(factor: DeviceFactor, X: Any, leverage: Any, prediction: Any
 
 def _shape(threads: int, blocks: int, **given: int) -> tuple[tuple[str, int], ...]:
     """Return the macros of a kernel, with others for those that it does not use."""
-    others = {"D": 1, "ONES": 0, "TILES": 1, "OUT_TILES": 1, "TRIANGULAR": 0, "STAGES": 2}
+    others = {"D": 1, "OUT_TILES": 1, "TRIANGULAR": 0}
     return tuple({**others, "THREADS": threads, "BLOCKS": blocks, **given}.items())
 
 
@@ -260,19 +221,16 @@ def launch(kernel: Any, X: Any, blocks: int, threads: int, arguments: tuple[Any,
 _agreed: dict[tuple[Any, ...], bool] = {}
 
 
-def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool | None]) -> bool:
+def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool]) -> bool:
     """Tell whether a kernel gave what others give on some rows, once for each shape and device.
 
-    What a driver or a compiler that nobody has tried makes of the source is not taken on trust. ``looked`` says None
-    where these rows do not tell: the next ones may.
+    What a driver or a compiler that nobody has tried makes of the source is not taken on trust.
     """
     key = (name, str(X.device), shape)
     if key not in _agreed:
-        # where a cell is not finite there is nothing to compare: somebody else names it
-        found = looked() if bool(X[:LOOKED_AT].isfinite().all()) else None
-        if found is None:
-            return False
-        _agreed[key] = found
-        if not found:
+        if not bool(X[:LOOKED_AT].isfinite().all()):
+            return False  # there is nothing to compare: somebody else names the cell
+        _agreed[key] = looked()
+        if not _agreed[key]:
             LOG.warning("the CUDA kernel %s does not give what torch gives on this device; torch is used instead", name)
     return _agreed[key]

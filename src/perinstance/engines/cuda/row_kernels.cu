@@ -1,14 +1,13 @@
-// X'X with X'y, the leverages and predictions of rows, and what follows from them. kernels.py compiles this.
+// The leverages and predictions of rows, and what follows from them. kernels.py compiles this.
 //
-// D columns of X; ONES 1 with an intercept; TILES of eight columns of [X 1 y]; OUT_TILES of eight columns of W, of which
-// each ends at its own diagonal where TRIANGULAR; STAGES of sixteen rows that a warp has in shared memory; BLOCKS of
+// D columns of X; OUT_TILES of eight columns of W, of which each ends at its own diagonal where TRIANGULAR; BLOCKS of
 // THREADS each are meant to run on a multiprocessor at once.
 //
 // A warp works on tiles of 16 x 8 with fused multiply-adds of float64 (mma m16n8k8): lane l = 4 g + k holds of A the
 // entries (g, k), (g + 8, k), (g, k + 4), (g + 8, k + 4), of B (k, g), (k + 4, g), and of the sum (g, 2 k),
 // (g, 2 k + 1), (g + 8, 2 k), (g + 8, 2 k + 1).
 
-#ifdef __CUDACC__  // a test has its own of these five
+#ifdef __CUDACC__  // a test has its own of these four
 #define INLINE __device__ __forceinline__
 
 INLINE void multiply_add(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) {
@@ -23,17 +22,9 @@ INLINE void copy_16(double* to, const double* from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(there), "l"(from), "r"(bytes) : "memory");
 }
 
-INLINE void copy_8(double* to, const double* from, int bytes) {
-    const unsigned there = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(there), "l"(from), "r"(bytes) : "memory");
-}
-
 INLINE void copies_begun() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-template <int LEFT>
-INLINE void copies_done() {  // all but the last LEFT groups
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
+INLINE void copies_done() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 #endif
 
 // A warp brings ROWS consecutive rows from base on, zeros beyond n; base is even, so that they begin at 16 bytes.
@@ -52,82 +43,6 @@ INLINE void bring_rows(double* to, const double* X, whole base, whole n, int lan
         const int left = there - i;
         copy_16(to + i, left > 0 ? from + i : X, left >= 2 ? 16 : left == 1 ? 8 : 0);
     }
-}
-
-#define PAIRS ((TILES + 1) / 2)
-#define STAGE (16 * D + 16)  // doubles of sixteen rows of X, and of y behind them
-// rows SPREAD k + ... of a stage meet in a product: chosen by D such that four of them lie in different banks
-#define SPREAD (D % 2 ? 4 : D / 2 % 2 ? 2 : 1)
-
-INLINE void bring_stage(double* to, const double* X, const double* y, whole base, whole n, int lane) {
-    bring_rows<16>(to, X, base, n, lane);
-    if (lane < 16) copy_8(to + 16 * D + lane, base + lane < n ? y + base + lane : y, base + lane < n ? 8 : 0);
-    copies_begun();
-}
-
-// Eight rows of a stage: u is 0 or 1, and left are the rows that there are.
-INLINE void load_rows(const double* stage, int u, whole left, int g, int k, double (&v)[2 * PAIRS][2]) {
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const int row = SPREAD * k + (SPREAD == 1 ? 8 * u + 4 * h : SPREAD == 2 ? 8 * u + h : 2 * u + h);
-#pragma unroll
-        for (int t = 0; t < 2 * PAIRS; t++) {
-            const int column = 8 * t + g;
-            v[t][h] = 0.0;
-            if (8 * t + 8 <= D || column < D) v[t][h] = stage[row * D + column];
-            else if (column < D + ONES) v[t][h] = row < left ? 1.0 : 0.0;
-            else if (column == D + ONES) v[t][h] = stage[16 * D + row];
-        }
-    }
-}
-
-// Warp w adds rows 16 w .. 16 w + 15 of every 16 W rows to sums of its own; out is (W, 8 TILES, 8 TILES), tiles on and
-// above the diagonal. Each warp has STAGES of rows in shared memory: one that it works on, the others under way.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    gram_sums(const double* X, const double* y, whole n, double* out) {
-    extern __shared__ double2 shared[];
-    const int lane = threadIdx.x & 31, g = lane >> 2, k = lane & 3;
-    const whole warp = (whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
-    const whole step = 16 * (whole)gridDim.x * (blockDim.x >> 5);
-    double* ring = reinterpret_cast<double*>(shared) + (threadIdx.x >> 5) * (STAGES * STAGE);
-    double sum[PAIRS][2 * PAIRS][4];  // of two rows of tiles each; those below the diagonal are not used
-#pragma unroll
-    for (int p = 0; p < PAIRS; p++)
-#pragma unroll
-        for (int t = 0; t < 2 * PAIRS; t++) sum[p][t][0] = sum[p][t][1] = sum[p][t][2] = sum[p][t][3] = 0.0;
-#pragma unroll
-    for (int i = 0; i < STAGES - 1; i++) bring_stage(ring + i * STAGE, X, y, 16 * warp + i * step, n, lane);
-    int here = 0, next = STAGES - 1;
-#pragma unroll 1
-    for (whole base = 16 * warp; base < n; base += step) {
-        copies_done<STAGES - 2>();
-        __syncwarp();  // what every lane copied is there, and every lane is done with the stage before
-        bring_stage(ring + next * STAGE, X, y, base + (STAGES - 1) * step, n, lane);
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            double v[2 * PAIRS][2];
-            load_rows(ring + here * STAGE, u, n - base, g, k, v);
-#pragma unroll
-            for (int p = 0; p < PAIRS; p++)
-#pragma unroll
-                for (int t = 2 * p; t < TILES; t++)
-                    multiply_add(sum[p][t], v[2 * p][0], v[2 * p + 1][0], v[2 * p][1], v[2 * p + 1][1], v[t][0],
-                                 v[t][1]);
-        }
-        next = here;
-        here = here + 1 < STAGES ? here + 1 : 0;
-    }
-    copies_done<0>();
-    double* mine = out + warp * (64 * TILES * TILES);
-#pragma unroll
-    for (int p = 0; p < PAIRS; p++)
-#pragma unroll
-        for (int t = 2 * p; t < TILES; t++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int row = 16 * p + 8 * (e >> 1) + g;
-                if (row < 8 * TILES) mine[row * 8 * TILES + 8 * t + 2 * k + (e & 1)] = sum[p][t][e];
-            }
 }
 
 #define DEPTH ((D + 7) / 8)
@@ -177,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const whole row = base + 8 * k + row_of(g);  // the one that this lane answers for
         double a[2][DEPTH][2], b[2][DEPTH][2];
         double sum[2][4];  // of rows g and g + 8: leverages, then predictions
-        copies_done<0>();
+        copies_done();
         __syncwarp();
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -223,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         __syncwarp();
     }
-    copies_done<0>();
+    copies_done();
 }
 
 // The same of q = x W that a library made, for many columns. A warp takes four rows at a time, whole lines of memory.

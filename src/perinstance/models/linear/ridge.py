@@ -13,7 +13,7 @@ somebody who alone determines a direction moves it without limit, and their loss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from scipy.linalg import qr, solve_triangular
 from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import ArraySweep, Sweep
+from perinstance.folds.sweep import ArraySweep, SteppedSweep, Sweep
 from perinstance.models.interface import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
@@ -169,22 +169,19 @@ def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _SomeColumns(Sweep):
+@dataclass(frozen=True)
+class _SomeColumns(SteppedSweep):
     """The sweep over some columns of X."""
 
-    whole: Sweep
+    sweep: Sweep
     columns: NDArray[np.intp]
 
     @property
     def n_features(self) -> int:
         return len(self.columns)
 
-    def fold(self, step: Callable[[Block], Any]) -> Any:
-        return self.whole.fold(lambda block: step(Block(block.X[:, self.columns], block.y, block.start)))
-
-    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
-        raise NotImplementedError("only folds are asked of some columns")
+    def stepped(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
+        return lambda block: step(Block(block.X[:, self.columns], block.y, block.start))
 
 
 def _on_some_columns(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block, pieces
-from perinstance.folds.named_operations import NamelessSweep
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.sweep import NamelessSweep, Sweep
 from perinstance.models.losses.penalised_objective import RowObjective, SmoothObjective, predictor
 from perinstance.models.smooth.newton import LENGTHS, Slopes, Whitening, minimise, whiten
 from perinstance.numerics.array_types import Floats

@@ -21,7 +21,7 @@ class BlockLosses:
 
 
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:
-    """Map: each person's pair and its epsilon at delta; an engine may have its own way (``folds.named_operations``)."""
+    """Map: each person's pair and its epsilon at delta; an engine may have its own way (``engines.cuda.catalogue``)."""
     people = release.people(fit, block, inside)
     epsilon = people.pairs.epsilon(delta)
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))
