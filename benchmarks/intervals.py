@@ -22,7 +22,7 @@ from rich.table import Table
 from scipy.special import expit
 
 from perinstance.folds.sweep import ArraySweep
-from perinstance.inference import Estimated
+from perinstance.inference.equation import Estimated
 from perinstance.inference.table import _half_widths
 from perinstance.releases.adassp import intervals as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism

@@ -6,6 +6,7 @@ from . import data as data
 from . import disclosure as disclosure
 from . import engines as engines
 from . import errors as errors
+from . import inference as inference
 from . import ledger as ledger
 from . import models as models
 from . import pairs as pairs

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import perinstance as pi
 from perinstance.cli.app import app
 from perinstance.errors import InvalidInput, InvalidModelFile
-from perinstance.inference import Estimated, EstimatingEquation
+from perinstance.inference.equation import Estimated, EstimatingEquation
 
 RNG = np.random.default_rng(42)
 N, D = 20_000, 3

@@ -4,17 +4,6 @@
 gets. Each release states its own equation, as it states its mechanism.
 """
 
-from perinstance.inference.equation import Estimated, EstimatingEquation, bounded_draw, positive_part
-from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.inference.table import Inference
 
-__all__ = [
-    "About",
-    "EstimatingEquation",
-    "Inference",
-    "PublishedInference",
-    "Estimated",
-    "bounded_draw",
-    "checked_about",
-    "inference_of",
-    "positive_part",
-]
+__all__ = ["Inference"]

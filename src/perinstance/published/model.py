@@ -17,7 +17,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
-from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.model_document import PublishedNumbers, document_text, named_coefficients
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence

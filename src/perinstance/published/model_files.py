@@ -13,7 +13,7 @@ import numpy as np
 
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.errors import InvalidInput, InvalidModelFile, NewerModelFile
-from perinstance.inference import PublishedInference
+from perinstance.inference.table import PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.published.model import PublishedModel
 from perinstance.releases.base.model_document import FORMAT, FORMAT_VERSION, PublishedNumbers, checksum

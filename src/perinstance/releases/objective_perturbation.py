@@ -13,7 +13,8 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.inference import About, PublishedInference, bounded_draw
+from perinstance.inference.equation import bounded_draw
+from perinstance.inference.table import About, PublishedInference
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design

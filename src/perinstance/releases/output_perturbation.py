@@ -13,7 +13,8 @@ from perinstance.checked_numbers import positive, real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.inference import About, Estimated, PublishedInference
+from perinstance.inference.equation import Estimated
+from perinstance.inference.table import About, PublishedInference
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of

@@ -12,7 +12,8 @@ from perinstance.checked_numbers import non_negative, positive, truth_value
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.inference import About, PublishedInference, bounded_draw
+from perinstance.inference.equation import bounded_draw
+from perinstance.inference.table import About, PublishedInference
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,

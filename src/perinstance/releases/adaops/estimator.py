@@ -13,7 +13,8 @@ from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.inference import About, PublishedInference, bounded_draw
+from perinstance.inference.equation import bounded_draw
+from perinstance.inference.table import About, PublishedInference
 from perinstance.models.linear.ridge import without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST

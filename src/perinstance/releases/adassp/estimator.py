@@ -11,7 +11,7 @@ import numpy as np
 from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
-from perinstance.inference import About, PublishedInference
+from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ROUNDS_UP

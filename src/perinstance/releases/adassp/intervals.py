@@ -15,7 +15,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from perinstance.inference import About, EstimatingEquation, PublishedInference, positive_part
+from perinstance.inference.equation import EstimatingEquation, positive_part
+from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.promises.promise import noise_scale

@@ -19,7 +19,7 @@ import numpy as np
 from perinstance._version import __version__
 from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
-from perinstance.inference import About
+from perinstance.inference.table import About
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text

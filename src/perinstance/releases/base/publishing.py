@@ -25,7 +25,7 @@ from perinstance.errors import InvalidInput, ManyReleases, RefusedModel
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import (

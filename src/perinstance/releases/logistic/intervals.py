@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from perinstance.inference import About, EstimatingEquation, PublishedInference, positive_part
+from perinstance.inference.equation import EstimatingEquation, positive_part
+from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import TINY
 from perinstance.releases.logistic.bounded_slope_loss import SLOPE

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got, is_number, is_whole, real_number
 from perinstance.errors import InvalidInput
-from perinstance.inference import Estimated
+from perinstance.inference.equation import Estimated
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LARGEST, STEP_UP
 from perinstance.sampling import FixedRows, fixed_rows
