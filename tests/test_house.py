@@ -16,7 +16,7 @@ NAMES = {path: path.relative_to(PACKAGE).as_posix() for path in FILES}
 
 #: Rounding has one room; coefficients of series and splitting constants of exact arithmetic are no slack.
 ROUNDING = "numerics/rounding.py"
-ARITHMETIC = ("numerics/double_double.py", "numerics/double_double_complex.py", "numerics/inline_exp_log.py")
+ARITHMETIC = ("numerics/double_double.py", "numerics/inline_exp_log.py")
 
 #: Words that only the first authors knew; a term of the field, or of docs/glossary.md, stands in their place.
 JARGON = ("tilt", "tilts", "slip", "uphill", "stray", "grade", "grades", "certified", "her", "she", "hers", "herself")
@@ -26,7 +26,7 @@ JARGON_NAMES = {"tilt", "tilts", "pull", "pulls", "held", "beside", "stray", "sl
 
 #: What is counted of a room: every line of code, stubs, kernels and templates, blank ones and docstrings too.
 COUNTED = (".py", ".pyi", ".cu", ".j2", ".css", ".html", ".js")
-COMPILED = re.compile(r"^@(?:\w+\.)?(?:\w*kernel|piece|exact_piece|njit|jit|vectorize|guvectorize)\b", re.MULTILINE)
+COMPILED = re.compile(r"^@(?:\w+\.)?(?:\w*kernel|piece|njit|jit|vectorize|guvectorize)\b", re.MULTILINE)
 
 
 def test_budgets():

@@ -8,7 +8,7 @@ import pytest
 
 from perinstance.numerics import normal_tails
 from perinstance.numerics.double_double import log1p_pair, two_product
-from perinstance.numerics.inline_exp_log import fast_exp, fast_log1p, fast_sin_cos
+from perinstance.numerics.inline_exp_log import fast_exp, fast_log1p
 from perinstance.numerics.numba_compile import kernel
 
 from .make_truth import mills_coefficients
@@ -70,27 +70,6 @@ def _both(x, y, exps, logs):
     for i in range(x.size):
         exps[i] = fast_exp(x[i])
         logs[i] = fast_log1p(y[i])
-
-
-@kernel
-def _sines(x, sines, cosines):
-    for i in range(x.size):
-        sines[i], cosines[i] = fast_sin_cos(x[i])
-
-
-def test_straight_line_sine_and_cosine():
-    """To two units in the last place of 1, and half a unit of the angle."""
-    rng = np.random.default_rng(4)
-    x = np.concatenate([rng.uniform(-10, 10, 50_000), rng.uniform(-1e5, 1e5, 50_000), np.arange(-40, 41) * np.pi / 4])
-    sines, cosines = np.empty(x.size), np.empty(x.size)
-    _sines(x, sines, cosines)
-    allowed = 4.5e-16 + 1.2e-16 * np.abs(x)
-    assert (np.abs(sines - np.sin(x)) < allowed).all()
-    assert (np.abs(cosines - np.cos(x)) < allowed).all()
-    assert np.abs(sines**2 + cosines**2 - 1).max() < 1e-15
-    for i in range(0, 1000):
-        assert abs(mp.mpf(sines[i]) - mp.sin(mp.mpf(x[i]))) < allowed[i]
-        assert abs(mp.mpf(cosines[i]) - mp.cos(mp.mpf(x[i]))) < allowed[i]
 
 
 def test_straight_line_exponential_and_logarithm():

@@ -1,4 +1,4 @@
-"""Exponential, logarithm, sine and cosine as straight-line polynomials, for loops the compiler turns into SIMD code.
+"""Exponential and logarithm as straight-line polynomials, for loops the compiler turns into SIMD code.
 
 A call to the mathematics library inside a loop keeps it scalar. These have no branches and no calls. Accuracy: a few
 units in the last place over the ranges stated.
@@ -18,8 +18,6 @@ _LOG2E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _SHIFTER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, left in the low bits
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_TWO_OVER_PI = 0.6366197723675814
-_HALF_PI, _HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 
 
 def _bits_of(typingctx, x):
@@ -76,33 +74,3 @@ def fast_log1p(x):
     p += w4 * (q + w4 * (1.0 / 19.0 + w * (1.0 / 21.0)))
     kf = float(k)
     return kf * _LN2_HIGH + (2.0 * z + (2.0 * z * w * p + kf * _LN2_LOW))
-
-
-@piece
-def fast_sin_cos(x):
-    """``sin x`` and ``cos x``: ``x = k pi/2 + r`` with ``|r| <= pi/4``, and Taylor's polynomials of r.
-
-    Each is good to two units in the last place of 1, and to what the remainder r may have lost: half a unit in the last
-    place of x at most, nothing where products and sums are fused.
-    """
-    shifted = x * _TWO_OVER_PI + _SHIFTER
-    k = shifted - _SHIFTER
-    r = (x - k * _HALF_PI) - k * _HALF_PI_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    r8 = r4 * r4
-    p = (-1.0 / 6.0 + r2 * (1.0 / 120.0)) + r4 * (-1.0 / 5040.0 + r2 * (1.0 / 362880.0))
-    p += r8 * (
-        (-1.0 / 39916800.0 + r2 * (1.0 / 6227020800.0)) + r4 * (-1.0 / 1307674368000.0 + r2 * (1.0 / 355687428096000.0))
-    )
-    sine = r + r * r2 * p
-    q = (1.0 / 24.0 + r2 * (-1.0 / 720.0)) + r4 * (1.0 / 40320.0 + r2 * (-1.0 / 3628800.0))
-    q += r8 * ((1.0 / 479001600.0 + r2 * (-1.0 / 87178291200.0)) + r4 * (1.0 / 20922789888000.0))
-    cosine = (1.0 - 0.5 * r2) + r4 * q
-    turn = bits_of(shifted)  # its last bits are k
-    odd = (turn & 1) == 1
-    one, two = cosine if odd else sine, sine if odd else cosine
-    return (
-        float_of(bits_of(one) ^ ((turn & 2) << 62)),
-        float_of(bits_of(two) ^ (((turn + 1) & 2) << 62)),
-    )

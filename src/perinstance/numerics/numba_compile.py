@@ -59,19 +59,9 @@ def sum_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, _REORDERED)
 
 
-def brief_kernel(function: Callable[..., Any]) -> Any:
-    """Compile what takes microseconds: it keeps the interpreter's lock, which many threads would have to wait for."""
-    return _compiled(function, {**_OPTIONS, "nogil": False})
-
-
 def piece(function: Callable[..., Any]) -> Any:
     """Compile a function that is always copied into the loop that calls it, which a SIMD loop needs."""
     return njit(forceinline=True, **_OPTIONS)(function)
-
-
-def exact_piece(function: Callable[..., Any]) -> Any:
-    """Compile a function that recovers its own rounding errors and is always copied into the loop that calls it."""
-    return njit(forceinline=True, **_EXACT)(function)
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -53,9 +53,6 @@ LEAST_PARAMETER = 1e-120
 #: Below this the low parts of squares are no longer normal floats, so a pair of floats has no more digits than one.
 LEAST_PAIR = 1e-60
 
-#: The square root of a pair of floats is good to about 106 bits: the last four are not relied on.
-PAIR_ROOT = 1e-30
-
 #: The plane of objective perturbation has a second coordinate only where ``|x||v|`` exceeds x'v by more than the
 #: rounding of the three products that the caller made.
 ONE_DIMENSION = 1e-14
@@ -76,16 +73,8 @@ SOLVER_RELATIVE = 2e-10
 #: The same, absolutely, in units of the distance between the distributions (at most one).
 SOLVER_ABSOLUTE = 4e-14
 
-#: Relative error of a sum whose terms cancel: two roundings of the terms and one of the sum.
-CANCELLING_SUM = 5e-16
-#: Relative error of the threshold at which Newton's iteration stops: twice the step that it stops at.
-STOPPED_THRESHOLD = 2e-15
-#: Relative error of a profile there: the Mills ratio (2e-15), the density and the products.
-PROFILE_AT_THRESHOLD = 6e-15
 #: Newton's iteration for a threshold stops at steps of about five units in the last place: below lies only noise.
 THRESHOLD_STEP = 1e-15
-#: The same for a test's threshold, in units in the last place of the threshold itself.
-TEST_STEP = 2e-16
 
 #: Epsilon is zero beyond doubt where delta(0) lies below delta by more than this share; its own error is 6e-15.
 ZERO_BEYOND_DOUBT = 1e-12
@@ -94,8 +83,6 @@ BRACKET_ROOM = 1e-9
 
 #: The largest third term of the inverse series that is accepted for an answer; the error is about 1e-3 of it.
 THIRD_TERM = 2e-11
-#: The same for the start of a table's next row, which is improved again.
-THIRD_TERM_OF_START = 1e-10
 #: The smallest share of leverage in a table: no leverage at all would leave no residual to speak of.
 LEAST_SHARE = 1e-9
 #: Halving the step of a double exponential rule must move an integral by less than this share; the move is charged.
@@ -134,8 +121,6 @@ FINE = 3e-15
 NODE_ROUNDING = 1.2e-16
 #: A node far out below this share of the first says that the integrand has died along the straight line.
 DEAD = 1e-14
-#: Nodes above this share of the largest count for how far from the saddle point the integrand is alive.
-ALIVE = 1e-13
 #: Relative error of the logarithms of two profiles that are compared.
 LOGARITHM = 2.5e-16
 #: What the last sum of an epsilon may have lost: two half units in the last place and their product.
@@ -148,42 +133,15 @@ BELOW_LARGEST_LOSS = 1e-9
 SOLVED_RELATIVE = 2e-10
 #: or less than this. Both are added before it is asked whether the epsilon serves.
 SOLVED_ABSOLUTE = 1e-13
-#: Newton's steps on one contour end at this change of the logarithm of delta.
-LAST_STEP = 1e-14
 #: A bracket of epsilon so short, relatively, is the answer.
 BRACKET = 1e-13
 #: The power of a test is flat in epsilon at its minimum: a bracket this short, in standard deviations, is enough.
 POWER_BRACKET = 1e-10
 
-#: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
-PI_LOW = 1.2246467991473532e-16
-#: The same of the logarithm of two.
-LOG_2_LOW = 2.3190468138462996e-17
-
 #: Sampled steps of a smaller rate count as of this one: their loss is next to nothing, and grows with the rate.
 LEAST_RATE = 1e-10
 #: The same for the distance.
 LEAST_DISTANCE = 1e-8
-#: What Gauss's rule of five nodes misses of a cell's mass on a lattice of losses (``step_spread.py``).
-FIVE_NODES = 4e-15
-#: How far above the truth, relatively, an epsilon from such a lattice may be before its points are doubled.
-ON_LATTICE = 6e-10
-#: An epsilon that was solved for on a line is raised by this share, then twice as much, until its delta is proved.
-LAST_RAISE = 1e-14
-#: What a quadrature of depth 90 misses of a divergence: ``8 e^-90 (m^2/2 + 6)`` is less than this times ``1 + m^2``.
-KL_QUADRATURE = 1e-36
-#: Directions of the tables of many kinds of steps that are smaller, relatively, are rounding; what is left is charged.
-SPANNED = 2e-15
-#: Logarithms of distances, within a piece of them, are good to a quotient and a logarithm below one half: two units.
-PIECE_PLACE = 4.5e-16
-#: How much wider a piece of distances is than the part of an octave that it stands for.
-PIECE_WIDER = 1 + 1e-6
-#: What lies beyond all cells of a bound of moments over complex distances: e^-140 a cell, and these fall.
-PIECE_TAIL = 1e-50
-#: What sums of log moments over the points of pieces, to many digits, may leave out at the first node: 2^-64.
-PIECE_LOGS = 2.0**-64
-#: The weight of tables that only choose a place when such directions are looked for: they need three digits.
-UNPROVED_WEIGHT = 1e-12
 #: Gauss's rule of six nodes on a cell of width d misses this, ``12! (6!)^4/(13 (12!)^3)/8^12``, times bounds.
 SIX_NODES = 1.4e-18
 #: The share of the upper of two levels, a ratio of differences of two values that are 1/200 apart, is raised by this.
@@ -229,38 +187,8 @@ LARGEST_SQUARE = 1e290
 #: A sum of pairs of floats loses this share of the absolute values at a time: 2^-104, four times its square.
 PAIR_SUM = 2.0**-102
 
-#: A product of two complex pairs of floats loses this share of its size: 22 units of 2^-106 at most.
-PAIR_PRODUCT = 2.0**-101
-
-#: What a number loses that is rounded to such a pair.
-PAIR_ROUNDED = 2.0**-104
-
-#: What an exponential of such a pair a loses, over ``1 + |a|/2`` (``pair_functions.py``).
-PAIR_EXPONENTIAL = 2.0**-99
-
-#: What a logarithm of such a pair loses of itself, at most.
-PAIR_LOGARITHM = 2.0**-93
-
-#: A pole of the inversion in such pairs: three products, and a reciprocal by one Newton step from floats.
-PAIR_POLE = 2.0**-97
-
-#: A term of that inversion, over the first, below which its parts would no longer be normal floats.
-VANISHED = 1e-140
-
 #: What underflow takes from a product of numbers below one and from its parts, absolutely.
 PAIR_UNDERFLOW = 2.0**-1060
-
-#: Sums over cells of positive terms of which each is exponentials and logarithms of floats below some thousands.
-CELL_SUM = 1e-11
-
-#: What trapezoidal sums over cells miss, and noise to the left of them: e^-49 at 7.8 steps to a strip, and 1e-21.
-CELL_TRAPEZOID = 1e-16
-
-#: What sums over cells count more: their corners are some 1e-15 off, and exponents below some hundreds.
-CELL_MORE = 1.001
-
-#: Powers of pairs, and sums of their products, are not used where they may have lost more than this.
-POWER_LOST = 1e-7
 
 #: A kernel that was compiled for a device is used after it agreed with torch to this share on some rows: it is about
 #: wrong code, not about rounding, which is charged elsewhere.
@@ -287,17 +215,8 @@ MINIMUM_DECREMENT = 1e-13
 #: A decrease by less than this share of the objective is lost in the rounding of its sum over the people.
 OBJECTIVE_ROUNDING = 1e-12
 
-#: Newton's method on a person's own objective ends when this share of the first gradient is left: a few units.
-GRADIENT_LEFT = 1e-13
-
 #: Closer than this share of the terms of x'theta to a knot, rounding decides on which side of it a row is.
 KNOT_ROUNDING = 1e-12
-
-#: A Hessian (relative to everyone's) with a smaller eigenvalue gives no Newton step: it is singular up to rounding.
-SINGULAR_HESSIAN = 1e-12
-
-#: Widens a radius that is compared with the nearest row left out: both were rounded.
-RADIUS_ROUNDED_UP = 1 + 1e-9
 
 #: ``c a`` up to here has a logarithm that keeps its digits; beyond, the plain constant gives no certificate.
 CONCORDANCE_LIMIT = 1 - 1e-12
@@ -341,12 +260,6 @@ NETWORK_MINIMUM = 1e-10
 #: A Newton step of network training may raise the objective by this share: the rounding of its sum.
 NETWORK_OBJECTIVE = 1e-12
 
-#: What the ends of a chord may have lost, relative to the slopes there: a few dozen units.
-CHORD_ROUNDING = 1e-14
-
-#: Widens an enclosure of a slope by more than its own evaluation can have lost.
-ENCLOSURE_ROUNDED_UP = 1 + 1e-9
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Analysis
 
@@ -358,8 +271,6 @@ BOUND_DOWN = 1 - 1e-12
 
 #: A norm, a product or a ratio, a handful of operations: 45 units.
 NORM_UP = 1 + 1e-14
-#: The same, downwards.
-NORM_DOWN = 1 - 1e-14
 
 #: The length of a gradient that Opacus has in single precision, beside what it adds to it: a sum of two floats of 24
 #: bits. Shorter lengths vanish in that sum, or underflow in their squares; they count as the shortest.
@@ -369,8 +280,6 @@ GRADIENT_UP, SHORTEST_GRADIENT = 1 + 2.0**-22, 1e-12
 TABLE_SUM = 1e-9
 #: A bound made of such sums, rounded up.
 TABLE_SUM_UP = 1 + TABLE_SUM
-#: The same, downwards.
-TABLE_SUM_DOWN = 1 - TABLE_SUM
 
 #: A predictor x'theta of size one, moved by a bisection or a shift: a sum of some hundred products.
 PREDICTOR_ERROR = 1e-12
@@ -393,12 +302,6 @@ PROFILE_DOWN = 1 - 1e-6
 #: A denominator that must not be zero, small beside every number of a table; its inverse is still finite.
 VANISHING = 1e-300
 
-#: The same under a square root that is divided by, where numbers up to 1e100 stand above it.
-VANISHING_ROOT = 1e-200
-
-#: Added to a quantity whose value is free: every positive number gives a valid bound, this one keeps it finite.
-ANY_POSITIVE = 1e-12
-
 #: A row of zeros has no length to take a step by; it gets this one.
 SHORTEST_ROW = 1e-12
 
@@ -408,16 +311,10 @@ LEAST_WEIGHT = 1e-9
 #: The squared radius that a secular equation is solved for at least; any multiplier is valid, this one is finite.
 LEAST_SQUARED_RADIUS = 1e-14
 
-#: A multiplier lies this many units above the eigenvalues, so that rounding them leaves a positive difference.
-EIGENVALUE_UNITS = 64
-
-#: The same for the eigenvalues of one form, which are asked for at many places.
+#: A multiplier lies this many units above the eigenvalues of a form, so that rounding them leaves a difference.
 FORM_UNITS = 4
 
-#: Added to eigenvalues that may all be zero: 64 units of it are still a normal float, so that it can be divided by.
-ZERO_EIGENVALUE = 1e-290
-
-#: The same for one form; its square is still a normal float.
+#: Added to eigenvalues of a form that may all be zero; its square is still a normal float.
 ZERO_FORM = 1e-150
 
 #: Two numbers are the same when their difference is 4 units of them.
@@ -431,35 +328,12 @@ SHORT_EDGE = 1e-6
 #: What interpolation along an edge may lose, relatively to the largest value at a corner: two units over SHORT_EDGE.
 EDGE_ERROR = 1e-8
 
-#: Coordinates on the unit sphere from square roots of differences of squares.
-SPHERE_ERROR = 1e-12
-#: The sum of their squares may be off by a few times that.
-SPHERE_UP = 1 + 1e-11
-#: The same, downwards.
-SPHERE_DOWN = 1 - 1e-11
-
-#: What an enclosure on a cell may lose, relatively to its terms: a few hundred products each.
-ENCLOSURE_ERROR = 1e-12
-
-#: A gradient summed over the rows of a small table (at most 2^18 cells), relatively to the sum of absolute values.
-GRADIENT_ERROR = 1e-13
-
-#: Added to a Hessian, relatively to its trace, before it is inverted; any inverse is valid, this one exists.
-INVERTIBLE = 1e-13
-
-#: Values of an objective, relatively: below this a line search cannot tell two places apart.
-OBJECTIVE_ERROR = 1e-13
-
 #: A fit's own estimate of its error is taken this many times where nothing but the fit is known of the data: it is an
 #: estimate, and a group adds up its errors.
 FIT_SAFETY = 16
 
 #: A realised log ratio is called exact when the odds ``e^L`` are known to this share, whatever their size.
 REALISED_ERROR = 1e-6
-
-#: A direction in which the release measures this much less than in the largest is not measured at all.
-UNMEASURED = 1e-14
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Releases, sampling, data, report
