@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from perinstance.analysis.branch_and_bound import (
     objective_below,
     objective_pairs,
-    objective_rough,
     objective_upper,
     posterior_upper,
 )
@@ -47,18 +46,17 @@ def cloud(seed, size=40):
     return (R, mu, kappa), share * np.array([R, mu, kappa]), 10 ** rng.uniform(-8, -1)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_objective_perturbation_nobody_below_the_corner_loses_more(seed):
     corner, below, delta = cloud(seed)
     ceiling = float(objective_upper(*corner, delta))
     assert objective_pairs(*below.T).epsilon(delta).max() <= ceiling * (1 + 1e-8) + 1e-12
 
 
-@pytest.mark.parametrize("seed", range(12, 20))
-def test_the_rough_bound_and_the_test_below_agree_with_the_bound(seed):
+@pytest.mark.parametrize("seed", range(12, 16))
+def test_the_test_below_agrees_with_the_bound(seed):
     _, points, delta = cloud(seed, 10)
     ceiling = objective_upper(*points.T, delta)
-    assert (objective_rough(*points.T, delta) >= ceiling * (1 - 1e-9)).all()
     assert objective_below(*points.T, delta, ceiling.max() * (1 + 1e-4)).all()
     half = objective_below(*points.T, delta, ceiling.max() / 2)
     assert (ceiling[half] <= ceiling.max() / 2 * (1 + 1e-9)).all()

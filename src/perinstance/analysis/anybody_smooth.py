@@ -11,17 +11,17 @@ fifty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from perinstance.analysis.branch_and_bound import Bracket, shift_upper
+from perinstance.analysis.branch_and_bound import Bracket, Found, shift_upper
 from perinstance.analysis.declared_bounds import DeclaredBounds
-from perinstance.analysis.refitted_people import Refits, best_refit
 from perinstance.analysis.trust_region_slices import Domain, ellipsoid, enclosing, slices
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.smooth.certificates import Step, distance_bound, step_ball
@@ -39,14 +39,8 @@ CELLS = 512
 TRIED = 8
 #: lengths of rows that are tried, relative to the domain
 LENGTHS = (1.0, 0.8, 0.6)
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """The plain certificate over the slices of a domain, and rows that come close to it."""
-
-    distance: float
-    rows: Floats
+#: steps from the best of them, relative to the row, and directions tried at each
+STEPS, DIRECTIONS = (0.2, 0.06, 0.02, 0.006), 16
 
 
 def is_smooth(release: Any, fit: Any) -> bool:
@@ -72,16 +66,31 @@ def smooth_bracket(release: Any, fit: Any, delta: float, bounds: DeclaredBounds,
     region = _region(bounds, d, intercept, side.around)
     ys = _targets(objective.loss, bounds.y)
     labels = ys if fit.classes is None else np.asarray(fit.classes.labels)
-    plain = _plain(side, objective.loss, theta, region, ys)
+    distance, rows = _plain(side, objective.loss, theta, region, ys)
     scale = release.mechanism().scale
-    start = bounds.nearest(np.concatenate([t * plain.rows[:, :d] for t in LENGTHS]))
+    upper = _epsilon(distance / scale, delta)
+    start = bounds.nearest(np.concatenate([t * rows[:, :d] for t in LENGTHS]))
     if sweep is None:
-        return Bracket(_epsilon(plain.distance / scale, delta), 0.0, start[0], float(labels[0]))
+        return Bracket(upper, 0.0, start[0], float(labels[0]))
+    if bounds.domain == "box":
+        start = np.concatenate([start, np.where(start < 0, -bounds.x, bounds.x)])
 
-    refits = Refits(release, fit, sweep, ys, labels, bounds.nearest)
-    best = best_refit(refits, start, bounds.x if bounds.domain == "box" else None)
-    attained = _epsilon(best.distance / scale, delta)
-    return Bracket(max(_epsilon(plain.distance / scale, delta), attained), attained, best.x, best.y)
+    def best(x: Floats, y: Floats) -> Found:
+        """Return the one of these people who moves the model farthest, the target behind the row."""
+        x = np.ascontiguousarray(bounds.nearest(x))
+        moved = np.asarray(release.refine(fit, sweep, Block(x, y), inside=False).pairs.distance)
+        top = int(np.argmax(moved))
+        return Found(np.inf, float(moved[top]), np.append(x[top], y[top]))
+
+    found = best(np.tile(np.concatenate([start, -start]), (len(labels), 1)), np.repeat(labels, 2 * len(start)))
+    directions = np.random.default_rng(d).standard_normal((DIRECTIONS, d))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    for step in STEPS:
+        at = found.where[:d]
+        around = at + step * np.linalg.norm(at) * np.concatenate([directions, -directions])
+        found = max(found, best(around, np.full(len(around), found.where[d])), key=lambda one: one.attained)
+    attained = _epsilon(found.attained, delta)
+    return Bracket(max(upper, attained), attained, found.where[:d], float(found.where[d]))
 
 
 def _epsilon(distance: float, delta: float) -> float:
@@ -105,8 +114,8 @@ def _with_certificates(fit: Any, sweep: Sweep) -> Any:
     return replace(fit, model=prepare(coded, here, model.precision, "upper"))
 
 
-def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> Plain:
-    """Bound ``|theta' - theta|_A`` over the domain by the constants that the fit has folded."""
+def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> tuple[float, Floats]:
+    """Bound ``|theta' - theta|_A`` over the domain by the constants of the fit; and rows that come close to it."""
     T, nu, error = side.around.T, side.around.nu, side.gradient_bound
     forms = [slices(region, theta, (T.T * nu**j) @ T) for j in range(3)]
     edges = np.linspace(-1, 1, CELLS + 1)
@@ -135,7 +144,7 @@ def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> P
     guess = steep * np.sqrt(h1)
     sigma = 0.5 * (low + high)[np.argsort(-guess)[:TRIED]]
     rows = np.concatenate([region.rows(form.maximisers(sigma)) for form in forms[:2]])
-    return Plain(float(distance.max()), rows)
+    return float(distance.max()), rows
 
 
 def _region(bounds: DeclaredBounds, d: int, intercept: bool, around: Any) -> Domain:
