@@ -42,7 +42,7 @@ def exact(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
 WAYS: dict[str, Callable[[Sequence[Pairs], float], np.ndarray]] = {
     "simple": simple,
     "advanced": advanced,
-    "renyi": renyi,
+    "renyi": lambda pairs, delta: renyi(compose(pairs), delta),
     "exact": exact,
 }
 

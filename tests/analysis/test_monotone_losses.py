@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.analysis.branch_and_bound import (
-    objective_below,
-    objective_pairs,
-    objective_upper,
-    posterior_upper,
-)
+from perinstance.analysis.branch_and_bound import objective_below, objective_pairs, objective_upper, posterior_upper
 from perinstance.pairs import PosteriorSamplePair
 
 SHARES = np.array(np.meshgrid(np.linspace(0, 1, 9), np.linspace(0, 1, 9))).reshape(2, -1)

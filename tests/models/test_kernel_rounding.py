@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from flint import arb
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 
 from perinstance.errors import NumericalTrouble

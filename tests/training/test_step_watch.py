@@ -53,10 +53,7 @@ def test_known_batches_cost_the_sampled_steps_alone():
     )
 
 
-@given(
-    st.lists(st.lists(st.floats(0, 3), min_size=3, max_size=3), min_size=1, max_size=25),
-    st.integers(1, 200),
-)
+@given(st.lists(st.lists(st.floats(0, 3), min_size=3, max_size=3), min_size=1, max_size=25), st.integers(1, 200))
 @example([[0.0, 5e-324, 4.494661372330841e-161]], 1)
 @settings(max_examples=60)
 def test_counts_against_the_list_of_all_lengths(lengths, levels):

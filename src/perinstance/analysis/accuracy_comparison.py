@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
@@ -50,11 +50,7 @@ class AccuracyComparison(ShownAsTable):
 
     def __str__(self) -> str:
         lines = [f"{self.measure} on held-out rows ({self.parts} parts), confidential"]
-        for name, error in (
-            ("private", self.private),
-            ("not private", self.not_private),
-            ("no model", self.constant),
-        ):
+        for name, error in (("private", self.private), ("not private", self.not_private), ("no model", self.constant)):
             lines.append(f"  {name:<12} {error:.4g}")
         return "\n".join(lines)
 
@@ -95,10 +91,12 @@ def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PART
         seen, held_out = part != k, part == k
         private = clone(release).fit(rows[seen], targets[seen]).predict(rows[held_out])
         open_ = clone(plain).fit(rows[seen], targets[seen]).predict(rows[held_out])
-        guess = _constant(targets[seen], classes)
+        names, counts = np.unique(targets[seen], return_counts=True)
+        guess = names[counts.argmax()] if classes else float(targets[seen].mean())
         for line, answer in enumerate((private, open_, guess)):
-            wrong[line, k] = _error(targets[held_out], answer, classes)
-    mean = wrong.mean(axis=1) if classes else np.sqrt((wrong**2).mean(axis=1))
+            miss = targets[held_out] != answer if classes else (targets[held_out] - answer) ** 2
+            wrong[line, k] = np.mean(miss)
+    mean = wrong.mean(axis=1) if classes else np.sqrt(wrong.mean(axis=1))
     return AccuracyComparison(MEASURES[classes], float(mean[0]), float(mean[1]), float(mean[2]), int(parts))
 
 
@@ -120,16 +118,3 @@ def _without_privacy(release: Any) -> Any:
         f"{mechanism.name} of this model predicts nothing that scikit-learn could predict without privacy; "
         "a comparison needs a regression or a classifier"
     )
-
-
-def _constant(targets: NDArray, classes: bool) -> Any:
-    if not classes:
-        return float(targets.mean())
-    names, counts = np.unique(targets, return_counts=True)
-    return names[counts.argmax()]
-
-
-def _error(truth: NDArray, answer: Any, classes: bool) -> float:
-    if classes:
-        return float(np.mean(truth != answer))
-    return float(np.sqrt(np.mean((truth - answer) ** 2)))

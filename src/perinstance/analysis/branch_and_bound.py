@@ -64,8 +64,8 @@ def search(
 
     Column j of ``cells`` is ``cells[0, j] <= first <= cells[1, j]``, ``cells[2, j] <= second <= ..``. A landscape has a
     ``delta``, a ``mechanism``, bounds of its ``parameters`` in each cell (see ``loss_upper``), an ``explore`` that
-    looks for somebody in or near cells, and ``geometric``: whether to halve each parameter at the geometric mean, at the
-    arithmetic one, or (None) never.
+    looks for somebody in or near cells, and ``geometric``: whether to halve each parameter at the geometric mean,
+    at the arithmetic one (False), or never (None).
     """
     best, settled, delta, family = start, 0.0, landscape.delta, landscape.mechanism.family
     objective = family == "objective"

@@ -29,7 +29,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
-from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.arguments import DIRECTIONS, delta_array
 from perinstance.pairs.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
@@ -37,8 +37,6 @@ from perinstance.releases.promises.promise import renyi_to_epsilon as renyi_to_e
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
-#: every so many orders are tried for everybody
-STRIDE = 4
 #: shares of delta that advanced composition spends on its own tail; the best one is taken
 SHARES = (0.5, 0.9, 0.99)
 
@@ -76,7 +74,15 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     """Return the pairs of all releases together; the losses add exactly."""
     from perinstance.pairs import compose as exact
 
-    return exact(_checked(pairs))
+    parts = list(pairs)
+    if not parts:
+        raise InvalidInput("there is nothing to compose: pass at least one release")
+    for part in parts:
+        if not isinstance(part, Pairs):
+            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
+    if len({len(p) for p in parts}) != 1:
+        raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
+    return exact(parts)
 
 
 def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
@@ -91,15 +97,14 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     exact              3.151       3.151       4.306
     20 releases, 2 people, delta = 1e-06; exact
     """
-    pairs = _checked(pairs)
-    if not len(pairs[0]):
+    pairs, total = list(pairs), compose(pairs)
+    if not len(total):
         raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
     delta = float(delta_array(delta, 1, zero=False))
-    total = compose(pairs)
     return Composition(
         simple(pairs, delta),
         advanced(pairs, delta),
-        _renyi(total, delta, ORDERS),
+        renyi(total, delta),
         np.asarray(total.epsilon(delta)),
         delta,
         len(pairs),
@@ -110,18 +115,22 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
 
 def simple(pairs: Sequence[Pairs], delta: float) -> Floats:
     """Return ``sum_i eps_i(delta/k)``."""
-    pairs = _checked(pairs)
     return np.sum([p.epsilon(delta / len(pairs)) for p in pairs], axis=0) * (1 + ADDITION * len(pairs))
 
 
 def advanced(pairs: Sequence[Pairs], delta: float) -> Floats:
     """Return the Dwork-Rothblum-Vadhan bound at a total delta, at the best of a few fixed splits of delta."""
-    pairs = _checked(pairs)
-    best = np.full(len(pairs[0]), np.inf)
-    for share in SHARES:
-        losses = np.array([p.epsilon((1 - share) * delta / len(pairs)) for p in pairs])
-        best = np.minimum(best, advanced_bound(losses, share * delta))
-    return best
+    losses = (np.array([p.epsilon((1 - share) * delta / len(pairs)) for p in pairs]) for share in SHARES)
+    return np.min([advanced_bound(of, share * delta) for of, share in zip(losses, SHARES, strict=True)], axis=0)
+
+
+def renyi(total: Pairs, delta: float) -> Floats:
+    """Return the Renyi bound of composed pairs: the best order of each direction."""
+    best = np.full((2, len(total)), np.inf)
+    for row, direction in zip(best, DIRECTIONS[1:], strict=True):
+        for order in ORDERS:
+            np.minimum(row, renyi_to_epsilon(total.renyi(order, direction), order, delta), out=row)
+    return best.max(axis=0)
 
 
 def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
@@ -138,36 +147,6 @@ def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
     with np.errstate(over="ignore"):
         drift = np.sum(eps * np.expm1(eps), axis=0)
         return drift + np.sqrt(-2 * np.log(delta_prime) * np.sum(eps**2, axis=0))
-
-
-def renyi(pairs: Sequence[Pairs], delta: float, orders: ArrayLike = ORDERS) -> Floats:
-    """Return the Renyi bound: divergences add order by order, direction by direction."""
-    return _renyi(compose(pairs), delta, real_values("orders", orders))
-
-
-def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
-    """Try every STRIDE-th order for everybody, then, for each person, the orders next to the best one.
-
-    Any order gives a bound; as a function of the order it has one valley, so nothing is lost.
-    """
-    from perinstance.pairs import Composed
-
-    parts = total.parts if isinstance(total, Composed) else (total,)
-    coarse = {*range(0, len(orders), STRIDE), len(orders) - 1}
-    answers = []
-    for direction in ("without", "with"):
-        best, where = np.full(len(total), np.inf), np.zeros(len(total), dtype=np.intp)
-        for k in sorted(coarse):
-            spent = np.sum([part.renyi(orders[k], direction) for part in parts], axis=0)
-            found = renyi_to_epsilon(spent, orders[k], delta)
-            where, best = np.where(found < best, k, where), np.minimum(found, best)
-        for k in set(range(len(orders))) - coarse:
-            near = np.flatnonzero(np.abs(where - k) < STRIDE)
-            if len(near):
-                spent = np.sum([part[near].renyi(orders[k], direction) for part in parts], axis=0)
-                best[near] = np.minimum(best[near], renyi_to_epsilon(spent, orders[k], delta))
-        answers.append(best)
-    return np.maximum(*answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +244,3 @@ def _assumed(kind: Kind) -> tuple[str, ...]:
         charged if is_bound(kind) else "some of the losses charged are estimates: nobody's total is limited",
         "a person who is not admitted is left out of that release and all their later charges are zero",
     )
-
-
-def _checked(pairs: Sequence[Pairs]) -> list[Pairs]:
-    parts = list(pairs)
-    if not parts:
-        raise InvalidInput("there is nothing to compose: pass at least one release")
-    for part in parts:
-        if not isinstance(part, Pairs):
-            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
-    if len({len(p) for p in parts}) != 1:
-        raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
-    return parts

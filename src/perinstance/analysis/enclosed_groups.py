@@ -103,7 +103,12 @@ def enclosed(
     for bits in BITS if sums is not None else BITS[:1]:
         with working_precision(bits):
             try:
-                here = _from_fit(fit, people) if sums is None else _from_sums(fit, people, sums[0])
+                if sums is None:
+                    here = _from_fit(fit, people)
+                else:
+                    equations = sums[0].normal_equations(fit.penalty)
+                    p, root = equations.d, inverse_factor(equations.matrix())
+                    here = _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), identity(p))
                 answer, sharp = ask(here)
             except (Undecided, ZeroDivisionError):
                 continue
@@ -130,14 +135,6 @@ def balls(M: Floats) -> Matrix:
 def identity(n: int) -> Matrix:
     """Return the identity."""
     return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
-
-
-def _from_sums(fit: LinearFit | DualFit, people: GroupRows, without: ExactGram) -> GroupNeighbours:
-    equations = without.normal_equations(fit.penalty)
-    p = equations.d
-    lift = identity(p)
-    root = inverse_factor(equations.matrix())
-    return _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), lift)
 
 
 def _from_fit(fit: LinearFit | DualFit, people: GroupRows) -> GroupNeighbours:

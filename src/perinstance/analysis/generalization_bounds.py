@@ -17,7 +17,6 @@ By Cauchy-Schwarz and the arithmetic mean it is at most
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,7 +90,9 @@ def generalization(
         raise InvalidInput(f"delta must lie in [0, 1), got {delta:g}")
     if weights is not None and epsilon_target is not None:
         raise InvalidInput("pass weights or epsilon_target, not both")
-    w = None if weights is None else _weights(weights, eps.shape)
+    w = None if weights is None else _shaped("weights", weights, eps.shape)
+    if w is not None and not ((w >= 0) & np.isfinite(w)).all():
+        raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
     target = eps if epsilon_target is None else _table("epsilon_target", epsilon_target)
     if len(target) != len(eps):
         raise InvalidInput(
@@ -100,10 +101,13 @@ def generalization(
     same = epsilon_target is None and w is None
     per_set = _conditional(eps, target, w, delta, distinct=epsilon_target is None and not population)
     n = len(per_set)
+    with np.errstate(over="ignore", invalid="ignore"):  # (E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)
+        there = (np.exp(2 * target) * (1.0 if w is None else w)).mean()
+        simple = float(0.5 * (np.exp(2 * eps).mean() + there) - 1 + delta * (1 + np.exp(eps).mean()))
     error = float(per_set.std(ddof=1) / n**0.5) if n > 1 and not population else np.nan
     return GeneralizationBound(
         float(per_set.mean()),
-        _unconditional(eps, target, w, delta),
+        simple,
         _variation(tv, tv_target, w, eps.shape),
         0.0 if population else error,
         n,
@@ -134,37 +138,6 @@ def _conditional(eps: Floats, target: Floats, w: Floats | None, delta: float, *,
         return np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
 
 
-def _unconditional(eps: Floats, target: Floats, w: Floats | None, delta: float) -> float:
-    """``(E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)``."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        double = np.exp(2 * eps).mean()
-        double_target = (np.exp(2 * target) if w is None else w * np.exp(2 * target)).mean()
-        return float(0.5 * (double + double_target) - 1 + delta * (1 + np.exp(eps).mean()))
-
-
-def series(moments: ArrayLike, moments_target: ArrayLike, delta: float, mean_exp: float) -> float:
-    """``1/2 sum_i 2^i/i! (E_D eps^i + E_D' eps^i) + delta (1 + E_D e^eps)``: the corollary as a series of moments.
-
-    With finitely many moments it is a *lower* partial sum of the simple bound: use it to see which moment matters.
-    """
-    a, b = real_values("moments", moments), real_values("moments_target", moments_target)
-    if a.shape != b.shape:
-        raise InvalidInput("pass as many moments of the target as of the data")
-    terms = [2.0**i / factorial(i) * (a[i - 1] + b[i - 1]) for i in range(1, len(a) + 1)]
-    return 0.5 * float(sum(terms)) + delta * (1 + mean_exp)
-
-
-def bounded(losses: ArrayLike) -> Floats:
-    """Check that a loss function keeps to [0, 1], as the theorems assume; refuse it otherwise."""
-    values = real_values("losses", losses)
-    if not ((values >= 0) & (values <= 1)).all():
-        raise InvalidInput(
-            "the loss function must have values in [0, 1]: the bounds do not hold otherwise; "
-            "clip it, e.g. numpy.minimum(squared_error / bound, 1)"
-        )
-    return values
-
-
 def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | None, shape: tuple) -> float | None:
     if tv is None:
         if tv_target is not None:
@@ -178,13 +151,6 @@ def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | No
     if w is not None:  # E_D[w] TV' + E_D[w TV'']
         return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
     return float(here.mean() + there.mean())
-
-
-def _weights(weights: ArrayLike, shape: tuple) -> Floats:
-    w = _shaped("weights", weights, shape)
-    if not ((w >= 0) & np.isfinite(w)).all():
-        raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
-    return w
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:

@@ -1,10 +1,4 @@
-"""Group privacy by the chain of single losses: what people who join one after the other lose together, at most.
-
-It goes person by person, ``Z, [Z, z_1], .., [Z, z_1:k]``: ``eps = sum eps_i``, and because the weights run
-forward in one direction and backward in the other, delta is the larger of ``sum_i delta_i e^{eps_1 + .. + eps_{i-1}}``
-and ``sum_i delta_i e^{eps_{i+1} + .. + eps_k}``.
-
-Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
+"""Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
 
 In coordinates where H without the group is the identity its rows are ``V = X_g W'``, ``H_without^-1 = W'W``, with
 eigenvalues s^2 of ``V'V``; r are the residuals without them, and a = V'r in the eigenvectors. In direction j
@@ -16,6 +10,10 @@ eigenvalues s^2 of ``V'V``; r are the residuals without them, and a = V'r in the
 at most min(k, d) directions for a posterior sample. Everything is enclosed (``enclosed_groups``), and what rounding may
 have taken is charged. Charging a Gaussian pair: ``x -> A x + noise`` that keeps N(0, I) takes (m, N) to (A m, A N A'),
 so that a pair with N larger, and ``N^-1/2 m`` not smaller, loses no less; a loss never falls with a ``|m_j|``.
+
+The chain goes person by person, ``Z, [Z, z_1], .., [Z, z_1:k]``: ``eps = sum eps_i``, and because the weights run
+forward in one direction and backward in the other, delta is the larger of ``sum_i delta_i e^{eps_1 + .. + eps_{i-1}}``
+and ``sum_i delta_i e^{eps_{i+1} + .. + eps_k}``.
 """
 
 from __future__ import annotations
@@ -51,7 +49,10 @@ from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
-EXPONENT = 1e3  # beyond, exponentials are infinite
+#: The data of a fit: a sweep, or (X, y).
+GroupData = Sweep | tuple[ArrayLike, ArrayLike] | None
+#: Beyond, exponentials are infinite.
+EXPONENT = 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +102,19 @@ def chain(pairs: Pairs, delta: float) -> Chain:
     if not len(pairs):
         raise InvalidInput("a chain needs at least one person")
     kind = weakest("upper", pairs.kind)
+    answer = Chain(np.inf, delta, delta, delta, kind)
     if np.isinf(pairs.epsilon(0.5)).any():
-        return Chain(np.inf, delta, delta, delta, kind)
+        return answer
     low, high = np.log(delta) - 700.0, np.log(delta / len(pairs))
-    best = chain_bound(pairs.epsilon(np.exp(high)), np.exp(high), kind)
-    if best.delta <= delta:
-        return best
-    answer = None
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        share = float(np.exp(middle))
-        trial = chain_bound(pairs.epsilon(share), share, kind)
+    share = high
+    while high - low >= 1e-6:
+        trial = chain_bound(pairs.epsilon(np.exp(share)), np.exp(share), kind)
         if trial.delta <= delta:
-            low, answer = middle, trial
+            low, answer = share, trial
         else:
-            high = middle
-        if high - low < 1e-6:
-            break
-    return answer if answer is not None else Chain(np.inf, delta, delta, delta, kind)
+            high = share
+        share = 0.5 * (low + high)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +138,7 @@ def group(
     delta: float = 1e-6,
     *,
     inside: bool = True,
-    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+    sweep: GroupData = None,
 ) -> Group:
     """Return the exact loss of a group, and the chain bound.
 
@@ -169,13 +165,7 @@ def group(
 
 
 def group_pairs(
-    release: Any,
-    fit: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    inside: bool = True,
-    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+    release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: bool = True, sweep: GroupData = None
 ) -> Pairs:
     """Return the one pair of the whole group."""
     mechanism, people, data = _asked(release, fit, X, y, inside, sweep)
@@ -186,13 +176,7 @@ def group_pairs(
 
 
 def chain_pairs(
-    release: Any,
-    fit: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    inside: bool = True,
-    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+    release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: bool = True, sweep: GroupData = None
 ) -> Pairs:
     """Return the single pairs ``(Z, z_1), ([Z, z_1], z_2), ..``: each person joins those before."""
     mechanism, people, data = _asked(release, fit, X, y, inside, sweep)

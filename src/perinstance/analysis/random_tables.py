@@ -27,32 +27,29 @@ from perinstance.record_tables import ShownAsTable
 
 
 def one_person(
-    release: Any,
-    x: ArrayLike,
-    y: float,
-    datasets: Iterable[tuple[ArrayLike, ArrayLike]],
-    delta: float = 1e-6,
+    release: Any, x: ArrayLike, y: float, datasets: Iterable[tuple[ArrayLike, ArrayLike]], delta: float = 1e-6
 ) -> LossSample:
     """Return the losses of one person who joins each of some data sets."""
     delta = float(delta_array(delta, 1, zero=False))
     row, target = np.asarray(x, dtype=np.float64)[None, :], np.array([float(y)])
     if not (np.isfinite(row).all() and np.isfinite(target).all()):
         raise InvalidInput("the person must be a row of finite numbers and a finite target, got NaN or infinity")
-    losses: list[Any] = []
-    kinds: list[Kind] = []
-    for X, others in datasets:
-        pairs = joined(release, np.asarray(X, dtype=np.float64), np.asarray(others, dtype=np.float64), row, target)
-        losses.append(float(pairs.epsilon(delta)[0]))
-        kinds.append(pairs.kind)
-    if not losses:
+    found, kind = _each(release, ((X, others, row, target) for X, others in datasets), delta)
+    if not len(found):
         raise InvalidInput("there is no data set to join: pass at least one (X, y)")
-    return LossSample(
-        np.array(losses), delta, weakest(kinds), ("the person is fixed", "the data sets are the ones given")
-    )
+    return LossSample(found[:, 0], delta, kind, ("the person is fixed", "the data sets are the ones given"))
 
 
-def joined(release: Any, X: Floats, y: Floats, rows: Floats, targets: Floats) -> Any:
-    """Return the pairs of outsiders who would join the data set (X, y) one at a time."""
+def _each(release: Any, tables: Iterable[tuple[ArrayLike, ...]], delta: float) -> tuple[Floats, Kind]:
+    """Return the losses of rows with targets that join tables (X, y), a row for each table, and their weakest kind."""
+    pairs = [joined(release, *table) for table in tables]
+    return np.array([np.asarray(p.epsilon(delta)) for p in pairs]), weakest(p.kind for p in pairs)
+
+
+def joined(release: Any, *table: ArrayLike) -> Any:
+    """Return the pairs of outsiders who would join a data set one at a time; ``table`` is X, y, their rows, targets."""
+    X, y, rows, targets = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in table)
+    rows = np.atleast_2d(rows)
     if X.ndim != 2 or rows.shape[1] != X.shape[1] or len(rows) != len(targets):
         raise InvalidInput(
             f"people have {rows.shape[1]} features and {len(targets)} targets for {len(rows)} rows, the data set has "
@@ -164,20 +161,11 @@ def over_random_tables(
     if draws < 1:
         raise InvalidInput(f"draws must be at least 1, got {draws}")
     rng = np.random.default_rng() if rng is None else rng
-    losses: list[Any] = []
-    kinds: list[Kind] = []
-    for _ in range(draws):
-        X, y = (np.asarray(a, dtype=np.float64) for a in sampler(rng))
-        rows, values = (
-            np.atleast_1d(np.asarray(a, dtype=np.float64))
-            for a in (outsiders(rng) if callable(outsiders) else outsiders)
-        )
-        pairs = joined(release, X, y, np.atleast_2d(rows), values)
-        losses.append(np.asarray(pairs.epsilon(delta)))
-        kinds.append(pairs.kind)
+    people = outsiders if callable(outsiders) else lambda _: outsiders
+    found, kind = _each(release, ((*sampler(rng), *people(rng)) for _ in range(draws)), delta)
     return LossSample(
-        np.array(losses),
+        found,
         delta,
-        weakest(kinds),
+        kind,
         ("data sets are independent draws of the sampler", "each person joins a data set without them"),
     )

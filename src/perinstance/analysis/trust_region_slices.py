@@ -99,21 +99,13 @@ class Slices:
     beta: Floats
     slack: float  #: covers the rounding of all the above
 
-    @property
-    def top(self) -> float:
-        """The smallest multiplier allowed: above every a_i, and not negative."""
-        if not len(self.a):
-            return 0.0
-        return max(float(self.a[-1]), 0.0)
-
     def multipliers(self, sigma: Floats) -> Floats:
         """Solve the secular equation at each sigma; any answer is safe, a good one is tight."""
         if not len(self.a):
             return np.zeros(len(sigma))
-        w = sigma[:, None] * self.alpha + self.beta
+        w, top = sigma[:, None] * self.alpha + self.beta, max(float(self.a[-1]), 0.0)  # above every a_i, not negative
         floor = FORM_UNITS * UNIT * float(np.max(np.abs(self.a))) + ZERO_FORM
-        t = secular_root(w, self.top - self.a, 1.0 - sigma**2, floor)
-        return self.top + t
+        return top + secular_root(w, top - self.a, 1.0 - sigma**2, floor)
 
     def upper(self, low: Floats, high: Floats) -> Floats:
         """Return a bound of x'Mx for all x with sigma in [low, high], one for each interval."""

@@ -1,4 +1,4 @@
-"""The region of all data sets: two numbers say all that a worst case needs to know of one.
+"""The worst case over data sets: what differential privacy says of an algorithm, and the data set that proves it.
 
 Ridge regression with penalty lambda > 0 on at most n people, ``||x_i|| <= B_x``, ``|y_i| <= B_y``; a target of length
 t. With p_j the share of the target's squared length along the j-th eigenvector of X'X and ``m_j = 1/(lambda + a_j)``,
@@ -11,12 +11,6 @@ and a target with a part orthogonal to them, where there is no data. (In one dim
 any, only the parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It
 corrects the paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one,
 which damps its own movement: t is searched too.
-
-The worst case over data sets: what differential privacy says of the same algorithm, and the data set that proves it.
-
-All data sets of at most n people in a bounded domain are points of a small region (``all_data_sets``), each point is
-attained by a data set that is easy to write down, and the supremum over them is a search over two or three numbers. It
-corrects the paper's agnostic proposition.
 """
 
 from __future__ import annotations
@@ -33,7 +27,7 @@ from perinstance.analysis.declared_bounds import declared_bound, ridge_mechanism
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, CANCELLED, SAME
-from perinstance.pairs import GaussianShift, PosteriorSamplePair
+from perinstance.pairs import GaussianShift, Pairs, PosteriorSamplePair
 from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
@@ -59,61 +53,6 @@ class Region:
         """The smallest and the largest m."""
         return 1 / (self.mechanism.alpha + self.n * self.rows**2), 1 / self.mechanism.alpha
 
-    def bow(self, M: Floats) -> Floats:
-        """Return how far the chord lies above the parabola."""
-        low, high = self.limits
-        return np.maximum((M - low) * (high - M), 0.0)
-
-    def residual(self, t: Floats, spread: Floats) -> Floats:
-        """Return the largest ``|y - x'theta|`` where ``M - lambda q = spread``."""
-        return self.target_y + t * self.y_bound * np.sqrt(self.n * np.maximum(spread, 0.0))
-
-    def loss(self, M: Floats, q: Floats, t: Floats) -> Floats:
-        """Return the loss at points of the region."""
-        c = self.mechanism
-        r = self.residual(t, M - c.alpha * q)
-        if c.family == "posterior":
-            return np.asarray(PosteriorSamplePair(t**2 * M, r / c.scale).epsilon(self.delta))
-        if c.family == "output":
-            return np.asarray(
-                GaussianShift(r * t * np.sqrt(self.stretch * q) / c.scale / (1 + t**2 * M)).epsilon(self.delta)
-            )
-        kappa = t**2 * np.sqrt(np.maximum(q - M**2, 0.0))
-        return np.asarray(objective_pairs(r * t / c.scale, t**2 * M, kappa).epsilon(self.delta))
-
-    def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Bound ``|r|``, ``t sqrt(q)/(1 + t^2 M)``, ``t^2 M`` and kappa in cells of M, c, t; ``q = M^2 + c bow(M)``."""
-        M1, M2, c1, c2, t1, t2 = cells
-        peak = 0.5 * sum(self.limits)
-        bow = np.maximum(self.bow(M1), self.bow(M2))
-        bow = np.where((peak > M1) & (peak < M2), self.bow(np.full(len(M1), peak)), bow)
-        least = M1**2 + c1 * np.minimum(self.bow(M1), self.bow(M2))
-        # the movement is sqrt(q/M) sqrt(k)/(1 + k), k = t^2 M; q/M = M + c bow/M, and bow/M is concave
-        low, high = self.limits
-        best = np.clip(np.sqrt(low * high), M1, M2)
-        ratio = M2 + c2 * self.bow(best) / best
-        k = np.clip(1.0, t1**2 * M1, t2**2 * M2)
-        r = self.residual(t2, M2 - self.mechanism.alpha * least) * BOUND_UP
-        # q - M^2 = c bow(M) <= c2 bow
-        movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
-        return r, movement * BOUND_UP, t2**2 * M2 * BOUND_UP, t2**2 * np.sqrt(c2 * bow) * BOUND_UP
-
-    def parameters(self, cells: Floats) -> tuple[Floats, ...]:
-        """See ``Landscape``."""
-        r, movement, mu, kappa = self.corner(cells)
-        scaled = r / self.mechanism.scale
-        if self.mechanism.family == "objective":
-            return scaled * cells[5], mu, kappa
-        return (mu, scaled) if self.mechanism.family == "posterior" else (scaled * movement,)
-
-    def explore(self, cells: Floats) -> Found:
-        """Try the data sets at the corners of these cells."""
-        M, c, t = (np.concatenate([cells[2 * j], cells[2 * j + 1]]) for j in range(3))
-        q = M**2 + c * self.bow(M)
-        value = self.loss(M, q, t)
-        top = int(np.argmax(value))
-        return Found(np.inf, float(value[top]), np.array([M[top], q[top], t[top]]))
-
     @property
     def geometric(self) -> tuple[bool | None, ...]:
         """Which of M, c and t to halve."""
@@ -124,6 +63,48 @@ class Region:
         """The largest eigenvalue of the public precision A of output perturbation."""
         A = self.mechanism.precision
         return 1.0 if A is None else float(np.linalg.eigvalsh(A)[-1]) * BOUND_UP
+
+    def bow(self, M: Floats) -> Floats:
+        """Return how far the chord lies above the parabola."""
+        low, high = self.limits
+        return np.maximum((M - low) * (high - M), 0.0)
+
+    def residual(self, t: Floats, spread: Floats) -> Floats:
+        """Return the largest ``|y - x'theta|`` where ``M - lambda q = spread``."""
+        return self.target_y + t * self.y_bound * np.sqrt(self.n * np.maximum(spread, 0.0))
+
+    def parameters(self, cells: Floats) -> tuple[Floats, ...]:
+        """Bound the mechanism's parameters in cells of M, c and t; ``q = M^2 + c bow(M)``."""
+        M1, M2, c1, c2, t1, t2 = cells
+        low, high = self.limits
+        bow1, bow2 = self.bow(M1), self.bow(M2)
+        r = self.residual(t2, M2 - self.mechanism.alpha * (M1**2 + c1 * np.minimum(bow1, bow2))) * BOUND_UP
+        scaled, mu = r / self.mechanism.scale, t2**2 * M2 * BOUND_UP
+        if self.mechanism.family == "posterior":
+            return mu, scaled
+        if self.mechanism.family == "objective":  # q - M^2 = c bow(M) <= c2 bow
+            bow = np.where((0.5 * (low + high) > M1) & (0.5 * (low + high) < M2), 0.25 * (high - low) ** 2, 0.0)
+            return scaled * t2, mu, t2**2 * np.sqrt(c2 * np.maximum(bow, np.maximum(bow1, bow2))) * BOUND_UP
+        # the movement is sqrt(q/M) sqrt(k)/(1 + k), k = t^2 M; q/M = M + c bow/M, and bow/M is concave
+        best, k = np.clip(np.sqrt(low * high), M1, M2), np.clip(1.0, t1**2 * M1, t2**2 * M2)
+        movement = np.sqrt(self.stretch * (M2 + c2 * self.bow(best) / best) * k) / (1 + k)
+        return (scaled * movement * BOUND_UP,)
+
+    def explore(self, cells: Floats) -> Found:
+        """Try the data sets at the corners of these cells."""
+        M, c, t = (np.concatenate([cells[2 * j], cells[2 * j + 1]]) for j in range(3))
+        q, mechanism = M**2 + c * self.bow(M), self.mechanism
+        r = self.residual(t, M - mechanism.alpha * q) / mechanism.scale
+        pairs: Pairs
+        if mechanism.family == "posterior":
+            pairs = PosteriorSamplePair(t**2 * M, r)
+        elif mechanism.family == "output":
+            pairs = GaussianShift(r * t * np.sqrt(self.stretch * q) / (1 + t**2 * M))
+        else:
+            pairs = objective_pairs(r * t, t**2 * M, t**2 * np.sqrt(np.maximum(q - M**2, 0.0)))
+        value = np.asarray(pairs.epsilon(self.delta))
+        top = int(np.argmax(value))
+        return Found(np.inf, float(value[top]), np.array([M[top], q[top], t[top]]))
 
     def supremum(self, tolerance: float) -> Found:
         """Search the whole region."""
@@ -188,11 +169,15 @@ def worst_case_dp(
         notes = ("every data set and every target: rows are clipped to the declared bounds", ONE_PERSON)
         promised = release.promise(len(nobody)).epsilon(delta)  # no data set is known that attains it
         return WorstCase(promised, np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
-    _check_number("n", n, 0)
     _check_number("d", d, 1)
-    mechanism, bounds = ridge_mechanism(release), _bounds(x_bound, y_bound, n)
-    unit = _most_measured(mechanism, 2 if d is None else int(d))
-    return _supremum(mechanism, bounds, Target(unit, bounds.x, bounds.y, -1.0, False), delta)
+    mechanism, width = ridge_mechanism(release), 2 if d is None else int(d)
+    A, unit = mechanism.precision, np.eye(width)[0]
+    if A is not None:  # the direction in which the noise is smallest
+        if len(A) != width:
+            raise InvalidInput(f"precision is {len(A)} wide, got d={width}; pass d to match it")
+        unit = np.linalg.eigh(A)[1][:, -1]
+    x_bound, y_bound = declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
+    return _supremum(mechanism, Target(unit, x_bound, y_bound, -1.0, False), delta, x_bound, y_bound, n)
 
 
 def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
@@ -221,28 +206,14 @@ def personal_dp(
     release: Any, x: ArrayLike, y: float, delta: float, x_bound: float = 1.0, y_bound: float = 1.0, *, n: int | None
 ) -> WorstCase:
     """Return personal DP: the supremum over data sets for one fixed person (x, y)."""
-    _check_number("n", n, 0)
-    mechanism, bounds = ridge_mechanism(release), _bounds(x_bound, y_bound, n)
     row, target = np.asarray(x, dtype=np.float64), float(y)
     if row.ndim != 1 or not len(row) or not np.isfinite(row).all() or not np.isfinite(target):
         raise InvalidInput("the person must be one row of finite numbers and one finite target")
     t = float(np.linalg.norm(row))
     unit = row / t if t > 0 else np.eye(len(row))[0]
     person = Target(unit, t, abs(target), -1.0 if target <= 0 else 1.0, True)
-    return _supremum(mechanism, bounds, person, delta)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The data sets: at most n people with ``||x_i|| <= x`` and ``|y_i| <= y``."""
-
-    x: float
-    y: float
-    n: int | None
-
-
-def _bounds(x_bound: float, y_bound: float, n: int | None) -> Bounds:
-    return Bounds(declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound), n)
+    x_bound, y_bound = declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
+    return _supremum(ridge_mechanism(release), person, delta, x_bound, y_bound, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,42 +227,39 @@ class Target:
     fixed: bool
 
 
-def _supremum(mechanism: Mechanism, bounds: Bounds, target: Target, delta: float) -> WorstCase:
-    """Search all data sets within bounds that the target may join."""
+def _supremum(
+    mechanism: Mechanism, target: Target, delta: float, x_bound: float, y_bound: float, n: int | None
+) -> WorstCase:
+    """Search all data sets of at most n people within bounds that the target may join."""
+    _check_number("n", n, 0)
     delta = float(delta_array(delta, 1, zero=False))
-    n, unit, t = bounds.n, target.unit, target.length
+    unit, t = target.unit, target.length
     who = "this target" if target.fixed else "every target"
     assumptions = (
-        f"every data set of at most n = {n} people with ||x_i|| <= {bounds.x:g} and |y_i| <= {bounds.y:g}, {who}",
+        f"every data set of at most n = {n} people with ||x_i|| <= {x_bound:g} and |y_i| <= {y_bound:g}, {who}",
         ONE_PERSON,
     )
-    known = _without_search(mechanism, bounds, target)
-    if known is not None:
-        epsilon, why = known
+    epsilon, why = np.inf, ""
+    if mechanism.fit_intercept:
+        why = "infinite: an intercept has no penalty, and the empty data set does not determine it"
+    elif mechanism.alpha == 0 and t > 0:
+        why = "infinite: alpha is 0, and a data set may leave the target's direction open"
+    elif n is None and min(x_bound, y_bound, t) > 0:
+        why = "infinite: the residual grows like sqrt(n) and n is not bounded"
+    elif t == 0:
+        epsilon, why = 0.0, "a row of zeros changes nothing"
+    if why:
         end, nobody = target.sign * target.y, np.zeros(len(unit))
         return WorstCase(epsilon, epsilon, delta, n, nobody, 0.0, t * unit, end, "exact", (*assumptions, why))
     # output perturbation depends on t^2 M and q/M alone: with shorter targets at hand the parabola attains all of them
     shorter = not target.fixed and mechanism.family == "output"
-    flat = len(unit) == 1 or mechanism.family == "posterior" or shorter or n == 0 or bounds.x == 0
-    region = Region(mechanism, int(n or 0), bounds.x, bounds.y, t, target.y, delta, flat, shorter)
+    flat = len(unit) == 1 or mechanism.family == "posterior" or shorter or n == 0 or x_bound == 0
+    region = Region(mechanism, int(n or 0), x_bound, y_bound, t, target.y, delta, flat, shorter)
     found = region.supremum(1e-5 if flat and not shorter else 1e-3)
     row, t = _witness(region, found, unit), float(found.where[2])
     attained = found.attained if mechanism.precision is None else _attained(region, row, t * unit)
-    row_y, target_y = -target.sign * bounds.y, target.sign * target.y
+    row_y, target_y = -target.sign * y_bound, target.sign * target.y
     return WorstCase(found.upper, attained, delta, n, row, row_y, t * unit, target_y, "upper", assumptions)
-
-
-def _without_search(mechanism: Mechanism, bounds: Bounds, target: Target) -> tuple[float, str] | None:
-    """Return the supremum and the reason where it needs no search; None otherwise."""
-    if mechanism.fit_intercept:
-        return np.inf, "infinite: an intercept has no penalty, and the empty data set does not determine it"
-    if mechanism.alpha == 0 and target.length > 0:
-        return np.inf, "infinite: alpha is 0, and a data set may leave the target's direction open"
-    if bounds.n is None and min(bounds.x, bounds.y, target.length) > 0:
-        return np.inf, "infinite: the residual grows like sqrt(n) and n is not bounded"
-    if target.length == 0:
-        return 0.0, "a row of zeros changes nothing"
-    return None
 
 
 def _witness(region: Region, found: Found, unit: Floats) -> Floats:
@@ -320,12 +288,3 @@ def _attained(region: Region, row: Floats, x: Floats) -> float:
     move = np.linalg.solve(H + np.outer(x, x), x) * (region.target_y + abs(x @ theta))
     distance = np.sqrt(move @ mechanism.precision @ move) / mechanism.scale
     return float(GaussianShift(distance).epsilon(region.delta)[0])
-
-
-def _most_measured(mechanism: Mechanism, d: int) -> Floats:
-    """Return the direction in which the noise is smallest."""
-    if mechanism.precision is None:
-        return np.eye(d)[0]
-    if len(mechanism.precision) != d:
-        raise InvalidInput(f"precision is {len(mechanism.precision)} wide, got d={d}; pass d to match it")
-    return np.linalg.eigh(mechanism.precision)[1][:, -1]

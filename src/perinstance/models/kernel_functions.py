@@ -142,10 +142,7 @@ def power(a: CovarianceFunction, exponent: int) -> CovarianceFunction:
 def foreign(function: Callable[[Floats, Floats], Floats]) -> CovarianceFunction:
     """Take anybody's function; a few roundings are assumed, and answers are estimates."""
     return CovarianceFunction(
-        function,
-        lambda a: np.array([abs(float(function(x[None], x[None])[0, 0])) for x in a]),
-        8.0,
-        known=False,
+        function, lambda a: np.array([abs(float(function(x[None], x[None])[0, 0])) for x in a]), 8.0, known=False
     )
 
 

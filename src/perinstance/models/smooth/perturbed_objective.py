@@ -159,8 +159,5 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
     mu = np.minimum(np.where(np.isfinite(radius), mu, np.inf), by_penalty)
     slack = 1 + 16 * around.error * f
     return Perturbed(
-        slack * steepest * length / scale,
-        slack * mu,
-        np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0),
-        features,
+        slack * steepest * length / scale, slack * mu, np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0), features
     )
