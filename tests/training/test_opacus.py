@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perinstance.errors import InvalidInput
-from perinstance.training.opacus import _probability_of_sampling, watch
+from perinstance.training.opacus import watch
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install perinstance[opacus]")
 pytest.importorskip("opacus", reason="Opacus is not installed: pip install perinstance[opacus]")
@@ -287,6 +287,7 @@ def test_shuffling_and_other_ways_of_clipping_are_refused():
 
 
 def test_the_rate_is_what_24_bits_make_of_it():
-    assert _probability_of_sampling(0.25) == 0.25 and _probability_of_sampling(1.0) == 1.0
-    rate = _probability_of_sampling(1e-5)
-    assert rate == np.ceil(float(np.float32(1e-5)) * 2**24) / 2**24 > 1e-5
+    for rate, drawn in ((0.25, 0.25), (1.0, 1.0), (1e-5, np.ceil(float(np.float32(1e-5)) * 2**24) / 2**24)):
+        again = Training(watched=False)
+        again.loader.batch_sampler.sample_rate = rate
+        assert watch(again.engine, again.optimizer, again.loader).rate == drawn >= rate

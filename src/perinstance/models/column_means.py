@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import pieces
 from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface import FitHealth, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import SMALLEST, UNIT
@@ -27,23 +27,13 @@ RESCALING = 600  # that power
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MeanFit(ShowsNoValue):
+class MeanFit(ConfidentialFit):
     """Confidential: how many people there are, and the mean of each column."""
 
     n_people: int
     theta: Floats  #: the mean, rounded once
     low: Floats  #: what that rounding lost, rounded once
     error: Floats  #: no less than what the second rounding lost
-
-    @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(self.n_people)
-
-    @property
-    def gram(self) -> None:
-        """None: there are no predictions."""
-        return None
 
 
 def fit_means(sweep: Sweep) -> MeanFit:

@@ -14,7 +14,7 @@ measured; sigma is not.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from perinstance.models.losses.base import REAL_TARGETS
 from perinstance.models.losses.penalised_objective import RowObjective, predictor, slope_rounding
 from perinstance.models.smooth.movement_bounds import Neighbourhood, Sensitivity, SmoothModel
 from perinstance.models.smooth.neighbour_refits import Neighbours, measured, neighbours
-from perinstance.models.smooth.objective_folds import Folded, minimum_of
+from perinstance.models.smooth.objective_folds import Folded, Values, minimum_of
 from perinstance.models.smooth.problem import MinimumAudit, check_fitted, kind_asked
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEAST_DIVISOR, UNIT
@@ -135,23 +135,18 @@ class HuberObjective(RowObjective):
         return theta[..., -1] > SIGMA_KEPT * start[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMoments:
-    """Sums of the targets of some rows: where to start from."""
+class TargetMoments(Values):
+    """Of the first fold, which must look at every cell."""
 
-    n: int
-    total: float
-    square: float
-
-    def __add__(self, other: TargetMoments) -> TargetMoments:
-        return TargetMoments(self.n + other.n, self.total + other.total, self.square + other.square)
+    __slots__ = ()
+    finite = None
 
 
 def target_moments(block: Block) -> TargetMoments:
-    """Sum the targets of a block."""
+    """Sum one, the target and its square over a block: where to start from."""
     t = np.asarray(block.y, dtype=np.float64)
     REAL_TARGETS.check(t)
-    return TargetMoments(len(t), float(t.sum()), float(t @ t))
+    return TargetMoments(np.array([len(t), t.sum(), t @ t]))
 
 
 class HuberAudit(MinimumAudit):
@@ -174,29 +169,25 @@ class HuberAudit(MinimumAudit):
 class HuberProblem:
     """``HuberRegressor(epsilon, alpha)`` as a model that releases can publish."""
 
+    moved: ClassVar[MovedByPerson] = "smooth"
     objective: HuberObjective
     fitted: tuple[float, ...] | None = None  #: parameters of an estimator that comes fitted, its scale last
-
-    @property
-    def moved(self) -> MovedByPerson:
-        """The coefficients."""
-        return "smooth"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> HuberAudit:
         """Minimise the joint objective of everyone."""
         check_method(method)
-        start: TargetMoments = sweep.fold(target_moments)
-        if start.n == 0:
+        n, total, square = sweep.fold(target_moments).values
+        if n == 0:
             raise InvalidTable("the table has no rows; pass at least one person")
         p = sweep.n_features + int(self.objective.fit_intercept)
         theta, mean = np.zeros(p + 1), 0.0
         if self.objective.fit_intercept:
-            theta[-2] = mean = start.total / start.n
-        theta[-1] = np.sqrt(max(start.square / start.n - mean * mean, 0.0))
+            theta[-2] = mean = total / n
+        theta[-1] = np.sqrt(max(square / n - mean * mean, 0.0))
         if not theta[-1] > 0:
             raise NumericalTrouble("all targets are equal: the scale of HuberRegressor is zero and has no neighbour")
         try:
-            fit = minimum_of(Folded(sweep, self.objective, None, start.n), theta)
+            fit = minimum_of(Folded(sweep, self.objective, None, int(n)), theta)
         except NumericalTrouble as trouble:
             raise NumericalTrouble(f"{trouble}. {NO_SCALE}") from None
         check_fitted(sweep, fit, self.fitted)

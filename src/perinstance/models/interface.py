@@ -1,7 +1,4 @@
-"""What output perturbation asks of any model: a confidential fit, and how far each person moves it.
-
-What every confidential fit tells the floors above about itself, whatever the model.
-"""
+"""What output perturbation asks of any model: a confidential fit, and how far each person moves it."""
 
 from __future__ import annotations
 
@@ -72,13 +69,19 @@ class ShowsNoValue:
         return f"{type(self).__name__}(confidential)"
 
 
-class ConfidentialFit(Protocol):
-    """The fit with everyone, without noise."""
+class ConfidentialFit(ShowsNoValue):
+    """The fit with everyone, without noise. No fields."""
+
+    __slots__ = ()
+
+    n_people: int
 
     @property
     def health(self) -> FitHealth:
-        """Return how well it is determined."""
+        """How well it is determined: with how many people it was fitted, if nothing else is known."""
+        return FitHealth(self.n_people)
 
     @property
     def gram(self) -> Floats | None:
         """``[X 1]'[X 1]`` where predictions are ``[x 1]'theta``, else None: what noise on theta costs predictions."""
+        return None

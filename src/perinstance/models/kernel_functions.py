@@ -8,9 +8,7 @@ which sums and products keep (Cauchy-Schwarz). Distances are sums of differences
 would cancel for rows far from zero, and 1/alpha multiplies what it lost. An operation costs half a UNIT, at most one
 is counted for it, and the errors of higher order fit into the other half.
 
-scikit-learn's kernels, read as covariance functions whose rounding is bounded.
-
-Kernels that are not read (callables, ``sigmoid``, ``cosine``, ``chi2``, Matern's of other smoothness, ...) are taken as
+scikit-learn's kernels are read as such functions. Kernels that are not read (callables, ``sigmoid``, ``cosine``, ``chi2``, Matern's of other smoothness, ...) are taken as
 they come: nobody knows what they round, or that they are positive definite, so answers are estimates.
 """
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.gram_inverse import GramInverse, column_lengths, invert_gram
-from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
 from perinstance.models.kernel_functions import CovarianceFunction, process_kernel, ridge_kernel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, charge
@@ -51,7 +51,7 @@ class Solutions:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KernelFit(ShowsNoValue):
+class KernelFit(ConfidentialFit):
     """The confidential state: everyone's rows, dual coefficients and inverse Gram diagonal."""
 
     inverse: GramInverse
@@ -63,14 +63,9 @@ class KernelFit(ShowsNoValue):
     precision: Floats | None
 
     @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(len(self.inverse.X))
-
-    @property
-    def gram(self) -> None:
-        """None: theta are the predictions."""
-        return None
+    def n_people(self) -> int:  # type: ignore[override]
+        """With how many people it was fitted."""
+        return len(self.inverse.X)
 
     def find(self, X: NDArray, y: NDArray) -> NDArray[np.intp]:
         """Return where these people are in the data."""
@@ -104,15 +99,11 @@ class KernelProblem:
     0.5
     """
 
+    moved: ClassVar[MovedByPerson] = "predictions"
     kernel: CovarianceFunction
     noise: float  #: alpha
     points: Floats
     published: str = field(default="values_", init=False)  #: the attribute of a release that holds the predictions
-
-    @property
-    def moved(self) -> MovedByPerson:
-        """The predictions."""
-        return "predictions"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is the same here."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CONJUGATE_LEFT, NETWORK_GRADIENT, NETWORK_MINIMUM, NETWORK_OBJECTIVE
 from perinstance.pairs.kinds import check_method
@@ -38,7 +38,7 @@ INNER = 50  #: iterations at most; a person's own Hessian has few ranks, so a ha
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class NetworkFit(ShowsNoValue):
+class NetworkFit(ConfidentialFit):
     """The confidential state of one audit."""
 
     theta: Floats
@@ -46,16 +46,6 @@ class NetworkFit(ShowsNoValue):
     gradient_norm: float
     precision: Floats | None
     n_people: int
-
-    @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(self.n_people)
-
-    @property
-    def gram(self) -> None:
-        """None: predictions are not linear in theta."""
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,17 +55,13 @@ class NetworkProblem:
     ``loss`` is ``"squared"`` or ``"logistic"`` (targets 0 and 1, one output). The module is not changed.
     """
 
+    moved: ClassVar[MovedByPerson] = "smooth"
     module: Any
     loss: Literal["squared", "logistic"] = "squared"
     alpha: float = 1e-2
     damping: float = 0.0
     steps: int = 500
     published: str = field(default="parameters_", init=False)
-
-    @property
-    def moved(self) -> MovedByPerson:
-        """The parameters."""
-        return "smooth"
 
     def __post_init__(self) -> None:
         if self.loss not in ("squared", "logistic"):
@@ -192,15 +178,14 @@ class _Torch:
         self.shapes = {name: p.shape for name, p in self.module.named_parameters()}
         self.x, self.y = torch.from_numpy(x), torch.from_numpy(y)
 
+    def _outputs(self, theta: Any, x: Any) -> Any:
+        parts = theta.split([shape.numel() for shape in self.shapes.values()])
+        parameters = {name: part.reshape(shape) for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)}
+        return self.torch.func.functional_call(self.module, parameters, (x,))[..., 0]
+
     def _one(self, theta: Any, x: Any, y: Any) -> Any:
         """The loss of some rows, summed."""
-        torch = self.torch
-        parameters, at = {}, 0
-        for name, shape in self.shapes.items():
-            size = int(np.prod(shape))
-            parameters[name] = theta[at : at + size].reshape(shape)
-            at += size
-        out = torch.func.functional_call(self.module, parameters, (x,))[..., 0]
+        torch, out = self.torch, self._outputs(theta, x)
         if self.problem.loss == "squared":
             return ((out - y) ** 2).sum() / 2
         return (torch.nn.functional.softplus(out) - y * out).sum()
@@ -212,13 +197,8 @@ class _Torch:
         """Quasi-Newton, then damped Newton steps until the gradient is gone."""
         torch = self.torch
         theta = torch.cat([p.detach().reshape(-1) for p in self.module.parameters()]).clone().requires_grad_(True)
-        options = {
-            "max_iter": steps,
-            "line_search_fn": "strong_wolfe",
-            "history_size": 50,
-            "tolerance_grad": NETWORK_GRADIENT,
-        }
-        optimiser = torch.optim.LBFGS([theta], tolerance_change=0.0, **options)
+        options = {"max_iter": steps, "history_size": 50, "tolerance_grad": NETWORK_GRADIENT, "tolerance_change": 0.0}
+        optimiser = torch.optim.LBFGS([theta], line_search_fn="strong_wolfe", **options)
 
         def closure() -> Any:
             optimiser.zero_grad()
@@ -234,11 +214,9 @@ class _Torch:
                 break
             values, V = np.linalg.eigh(H)
             step = -V @ ((V.T @ gradient) / np.maximum(np.abs(values), 1e-8 * values[-1]))
-            before = float(self._all(torch.from_numpy(at)))
-            length = 1.0
-            while length > 1e-6 and float(
-                self._all(torch.from_numpy(at + length * step))
-            ) > before + NETWORK_OBJECTIVE * abs(before):
+            before, length = float(self._all(torch.from_numpy(at))), 1.0
+            most = before + NETWORK_OBJECTIVE * abs(before)
+            while length > 1e-6 and float(self._all(torch.from_numpy(at + length * step))) > most:
                 length /= 2
             at = at + length * step
         return at
@@ -258,12 +236,7 @@ class _Torch:
         torch = self.torch
         at, rows, targets = torch.from_numpy(theta), torch.from_numpy(x), torch.from_numpy(y)
         gradients = torch.func.vmap(torch.func.grad(self._one), (None, 0, 0))(at, rows, targets)
-        parameters, start = {}, 0
-        for name, shape in self.shapes.items():
-            size = int(np.prod(shape))
-            parameters[name] = at[start : start + size].reshape(shape)
-            start += size
-        out = torch.func.functional_call(self.module, parameters, (rows,))[..., 0].detach()
+        out = self._outputs(at, rows).detach()
         mean = torch.sigmoid(out) if self.problem.loss == "logistic" else out
         return gradients.numpy(), (targets - mean).numpy()
 

@@ -26,35 +26,28 @@ REGISTRY: dict[str, str] = {
     "GaussianProcessRegressor": "perinstance.models.kernel_ridge:refuse_without_points",
 }
 
+_L1 = "the l1 penalty is not smooth: one person can switch a coefficient on or off"
+_CHOSEN = "its penalty is chosen by looking at the data, which is itself a release"
+#: why others are refused -> their names
 _REASONS = {
-    "Pipeline": "a release stands at the end of the Pipeline, not around it: make_pipeline(recipe, release)",
-    "Lasso": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
-    "ElasticNet": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
-    "Lars": "selecting variables is not smooth: one person can switch a coefficient on or off",
-    "SVC": "the hinge loss is not smooth",
-    "SVR": "the epsilon-insensitive loss is not smooth",
-    "NuSVC": "the hinge loss is not smooth",
-    "LinearSVR": "the epsilon-insensitive loss is not smooth",
-    "Perceptron": "the perceptron loss is not smooth",
-    "MLPRegressor": "a neural network with ReLU units is neither convex nor smooth",
-    "MLPClassifier": "a neural network with ReLU units is neither convex nor smooth",
-    "QuantileRegressor": "the pinball loss is not smooth",
-    "RidgeCV": "its penalty is chosen by looking at the data, which is itself a release; pass Ridge with a fixed alpha",
-    "LassoCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
-    "ElasticNetCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
-    "LogisticRegressionCV": "its penalty is chosen by looking at the data, which is itself a release",
-    "SGDClassifier": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
-    "SGDRegressor": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
-    "DecisionTreeClassifier": "a tree is not smooth: one person can move a split",
-    "DecisionTreeRegressor": "a tree is not smooth: one person can move a split",
-    "RandomForestClassifier": "a tree is not smooth: one person can move a split",
-    "RandomForestRegressor": "a tree is not smooth: one person can move a split",
-    "GradientBoostingClassifier": "a tree is not smooth: one person can move a split",
-    "GradientBoostingRegressor": "a tree is not smooth: one person can move a split",
-    "HistGradientBoostingClassifier": "a tree is not smooth: one person can move a split",
-    "HistGradientBoostingRegressor": "a tree is not smooth: one person can move a split",
-    "KNeighborsClassifier": "nearest neighbours are not the minimum of a smooth objective",
-    "KNeighborsRegressor": "nearest neighbours are not the minimum of a smooth objective",
+    "a release stands at the end of the Pipeline, not around it: make_pipeline(recipe, release)": "Pipeline",
+    _L1: "Lasso ElasticNet",
+    "selecting variables is not smooth: one person can switch a coefficient on or off": "Lars",
+    "the hinge loss is not smooth": "SVC NuSVC",
+    "the epsilon-insensitive loss is not smooth": "SVR LinearSVR",
+    "the perceptron loss is not smooth": "Perceptron",
+    "the pinball loss is not smooth": "QuantileRegressor",
+    "a neural network with ReLU units is neither convex nor smooth": "MLPRegressor MLPClassifier",
+    f"{_CHOSEN}; pass Ridge with a fixed alpha": "RidgeCV",
+    f"{_CHOSEN}, and {_L1}": "LassoCV ElasticNetCV",
+    _CHOSEN: "LogisticRegressionCV",
+    "its answer is where the last epoch stopped, not the minimum of a smooth objective": "SGDClassifier SGDRegressor",
+    "a tree is not smooth: one person can move a split": (
+        "DecisionTreeClassifier DecisionTreeRegressor RandomForestClassifier RandomForestRegressor "
+        "GradientBoostingClassifier GradientBoostingRegressor HistGradientBoostingClassifier "
+        "HistGradientBoostingRegressor"
+    ),
+    "nearest neighbours are not the minimum of a smooth objective": "KNeighborsClassifier KNeighborsRegressor",
 }
 
 
@@ -76,8 +69,9 @@ def problem_of(estimator: Any) -> Problem:
         return getattr(importlib.import_module(module), function)(estimator)
     if not isinstance(estimator, type) and isinstance(estimator, Problem):
         return estimator
-    if name in _REASONS:
-        raise RefusedModel(f"{name} is refused: {_REASONS[name]}")
+    for reason, names in _REASONS.items():
+        if name in names.split():
+            raise RefusedModel(f"{name} is refused: {reason}")
     known = ", ".join(sorted(REGISTRY))
     raise RefusedModel(
         f"nothing is known about the privacy of {name}; pass one of scikit-learn's {known}, "

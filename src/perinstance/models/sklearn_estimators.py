@@ -48,14 +48,13 @@ def logistic_problem(estimator: Any) -> Problem:
         )
     from perinstance.models.softmax import ClassifierProblem
 
-    return ClassifierProblem(alpha, bool(estimator.fit_intercept), liblinear, _fitted_classes(estimator))
+    return ClassifierProblem(alpha, bool(estimator.fit_intercept), liblinear, _fitted(estimator))
 
 
 def glm_problem(estimator: Any) -> Problem:
     """PoissonRegressor, GammaRegressor and TweedieRegressor: alpha weighs a mean, so it leaves with the people."""
     name = type(estimator).__name__
     power = {"PoissonRegressor": 1.0, "GammaRegressor": 2.0}.get(name)
-    loss: Loss
     if power is None:
         power = float(estimator.power)
         identity = estimator.link == "identity" or (estimator.link == "auto" and power <= 0)
@@ -63,17 +62,13 @@ def glm_problem(estimator: Any) -> Problem:
             raise RefusedModel(f"TweedieRegressor(power={power:g}) with the identity link is refused: it is not convex")
         if not identity and power == 0:
             raise RefusedModel("TweedieRegressor(power=0, link='log') is refused: least squares of exp is not convex")
-    if power == 0:
-        loss = Squared()
-    elif power == 1:
-        loss = Poisson()
-    elif power == 2:
-        loss = Gamma()
-    else:
+    known: dict[float, Loss] = {0.0: Squared(), 1.0: Poisson(), 2.0: Gamma()}
+    loss = known.get(power)
+    if loss is None:
         raise RefusedModel(f"TweedieRegressor is known for power 0, 1 and 2, not for {power:g}")
     alpha = non_negative("alpha", estimator.alpha)
     objective = SmoothObjective(loss, RidgePenalty(alpha), bool(estimator.fit_intercept), mean=True)
-    return SmoothProblem(objective, _fitted(estimator))
+    return SmoothProblem(objective, fitted[0] if (fitted := _fitted(estimator)) else None)
 
 
 def squared_hinge_problem(estimator: Any) -> Problem:
@@ -87,7 +82,7 @@ def squared_hinge_problem(estimator: Any) -> Problem:
         raise RefusedModel("LinearSVC is known with intercept_scaling=1 only: it penalises the intercept")
     penalty = RidgePenalty(_inverse(estimator.C) / 2)
     objective = SmoothObjective(SquaredHinge(), penalty, bool(estimator.fit_intercept), penalize_intercept=True)
-    return SmoothProblem(objective, _fitted(estimator))
+    return SmoothProblem(objective, fitted[0] if (fitted := _fitted(estimator)) else None)
 
 
 def huber(alpha: float = 1e-4, width: float = 1.35, fit_intercept: bool = True, smooth: bool = False) -> SmoothProblem:
@@ -116,16 +111,8 @@ def _refuse_weights(estimator: Any) -> None:
         )
 
 
-def _fitted(estimator: Any) -> tuple[float, ...] | None:
-    """Return the parameters of an estimator that comes fitted, the intercept last."""
-    if not hasattr(estimator, "coef_"):
-        return None
-    theta = np.ravel(estimator.coef_)
-    return tuple(np.append(theta, estimator.intercept_) if estimator.fit_intercept else theta)
-
-
-def _fitted_classes(estimator: Any) -> tuple[tuple[float, ...], ...] | None:
-    """Return the parameters of a fitted classifier, one row per class (one row for two classes)."""
+def _fitted(estimator: Any) -> tuple[tuple[float, ...], ...] | None:
+    """Return the parameters of an estimator that comes fitted, the intercept last: one row per class, or one row."""
     if not hasattr(estimator, "coef_"):
         return None
     rows = np.atleast_2d(estimator.coef_)

@@ -1,26 +1,21 @@
-"""Multinomial logistic regression as a loss of K scores, one for each class.
+"""Multinomial logistic regression: a loss of K scores, one for each class, its certificate, and the model.
 
 Theta is K x p (classes, then features with the intercept last), laid out row by row. A person's loss is
 ``logsumexp(eta) - eta_y``, ``eta = Theta x``; the residuals are ``pi - e_y`` and the Hessian in eta
 ``S = diag(pi) - pi pi'``. Adding the same vector to all classes changes nothing, so wherever no penalty decides, the
 classes are made to sum to zero, which is where scikit-learn's solvers end too.
 
-The upper bound of ``smooth.certificates`` for multinomial logistic regression, where a row has K scores.
-
-With whitened ``t = T Z`` (parameters x K) a person's leverages are K x K matrices ``V_j = t' nu^j t``, and
-``G^-1 = H^-1 + H^-1 Z N Z'H^-1``. A row's loss changes its curvature along a step of the scores by at most
-``e^{range of the step}``, and the range is at most ``sqrt(sharpness)`` times the step's length,
-
-    sharpness = max_{k,m} (e_k - e_m)'V_0 (e_k - e_m).
-
-LogisticRegression of two classes or more, as a model that releases can publish.
+The upper bound is that of ``smooth.certificates``. With whitened ``t = T Z`` (parameters x K) a person's leverages are
+K x K matrices ``V_j = t' nu^j t``, and ``G^-1 = H^-1 + H^-1 Z N Z'H^-1``. A row's loss changes its curvature along a
+step of the scores by at most ``e^{range of the step}``, and the range is at most ``sqrt(sharpness)`` times the step's
+length, ``sharpness = max_{k,m} (e_k - e_m)'V_0 (e_k - e_m)``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,25 +266,15 @@ def _quadratic(u: Floats, M: Floats, v: Floats) -> Floats:
     return (u.transpose(0, 2, 1) @ M @ v)[:, 0, 0]
 
 
-class SoftmaxAudit(MinimumAudit):
-    """The confidential state of one audit; theta are K x p parameters, row by row."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class ClassifierProblem:
     """LogisticRegression: ``sum l + alpha |W|^2 / 2``; how many classes there are is found in the data."""
 
+    moved: ClassVar[MovedByPerson] = "smooth"
     alpha: float
     fit_intercept: bool
     penalize_intercept: bool = False
     fitted: tuple[tuple[float, ...], ...] | None = None
-
-    @property
-    def moved(self) -> MovedByPerson:
-        """The coefficients."""
-        return "smooth"
 
     def binary(self) -> SmoothProblem:
         """Return the model of two classes."""
@@ -323,7 +308,7 @@ class ClassifierProblem:
         around, kind = fit.whitening(precision), kind_asked(method, fit)
         bounds = bound_softmax(coded, fit, around) if kind == "upper" else None
         side = Neighbourhood(around, np.zeros_like(start), fit.gradient_bound(around), bounds)
-        return SoftmaxAudit(SmoothModel(fit, precision, kind, side, side), classes)
+        return MinimumAudit(SmoothModel(fit, precision, kind, side, side), classes)
 
     def movement(self, fit: MinimumAudit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""

@@ -6,21 +6,19 @@ How it looks on (tested with Opacus 1.6; what it relies on is the same in 1.5):
   collate function of the user's own is called a second time for each batch, with the rows reversed, to see that it
   keeps their order;
 - **how long gradients were**: Opacus divides ``max_grad_norm`` by everybody's length (plus 1e-6) to clip them; the clip
-  is replaced by the same number that keeps what it was divided by. With ghost clipping the lengths are in
+  is replaced by the same number that keeps what it was divided by. Ghost clipping leaves the lengths in
   ``_norm_sample`` of the parameters. Nothing is computed twice;
-- **when a step was taken**: the optimizer's step hook, called after the accountant's, which stays where it is. Physical
-  batches of a ``BatchMemoryManager`` belong to one step. Steps must be those of the accountant's history.
+- **when a step was taken**: the optimizer's step hook, called after the accountant's. Physical batches of a
+  ``BatchMemoryManager`` belong to one step. Steps must be those of the accountant's history.
 
-Lengths stay on their device and are counted every ``EVERY`` steps. A watch never stops a training: what it cannot see
-is remembered, and ``audit`` refuses with the reason.
+A watch never stops a training: what it cannot see is remembered, and ``audit`` refuses with the reason.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +30,22 @@ from perinstance.training.step_watch import Watch
 EVERY = 32
 #: What Opacus adds to a length before it divides by it, in the units of the clip.
 OPACUS_ADDS = 1.0e-6
+RESUME = (
+    "To resume a training, pickle the watch beside each checkpoint, and pass it on: "
+    "watch(engine, optimizer, loader, resume=pickle.load(file)), with engine.load_checkpoint before or after"
+)
+NOT_POISSON = (
+    "the loader does not sample people independently (shuffled batches, or a distributed sampler): the losses of such "
+    "batches may be larger than those of Poisson samples, and no formula here holds for them; use make_private(..., "
+    "poisson_sampling=True) on one machine, and pass the loader it returns"
+)
+NO_STEP = (
+    "batches were drawn that no watched step followed; take one step for each, empty ones too, and measure accuracy "
+    "on another loader"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attached:
+class _Attached(NamedTuple):
     """Where a watch looks on: what must still be in its place when losses are asked for."""
 
     optimizer: Any
@@ -65,8 +75,14 @@ class OpacusWatch(Watch):
     def _catch_up(self) -> None:
         self._count_waiting()
         self._look()
-        if self._trouble is None and self._attached is not None:
-            self._trouble = self._other_steps(self._attached)
+        at = self._attached
+        if self._trouble is None and at is not None:  # the accountant is told of every step, in whatever process
+            history = at.accountant.history
+            known = sum(taken for *declared, taken in history if declared == [self.noise_multiplier, at.rate])
+            told = sum(taken for _, _, taken in history)
+            if not known == told == self._steps:
+                seen = f"{known:,} of them with this noise and rate, and {self._steps:,} were seen"
+                self._trouble = f"the accountant's history has {told:,} steps, {seen}. {RESUME}"
         if self._trouble is not None:
             raise InvalidInput(f"this training could not be watched to its end: {self._trouble}")
         if self._lengths:
@@ -75,42 +91,24 @@ class OpacusWatch(Watch):
     def _look(self) -> None:
         """Find out whether this watch is still where it was attached."""
         at = self._attached
-        if at is None:
-            return
-        if at.optimizer.step_hook is not at.hook:
-            self._trouble = (
-                "another step hook took its place; attach yours before the watch, which calls the one it finds"
-            )
-        elif self._trouble is None and at.out_of_order[0]:
-            self._trouble = (
+        if at is not None and at.optimizer.step_hook is not at.hook:
+            self._trouble = "another step hook took its place; attach yours before the watch, which calls it"
+        elif at is not None and at.out_of_order[0]:
+            self._trouble = self._trouble or (
                 "the collate function does not keep the order of the rows in a batch (it sorts, or draws at random), "
                 "so lengths would be those of other people; sort elsewhere"
             )
 
-    def _other_steps(self, at: _Attached) -> str | None:
-        """Compare with the accountant, which is told of every step, in whatever process."""
-        known = sum(taken for noise, rate, taken in at.accountant.history if (noise, rate) == self._declared(at))
-        told = sum(taken for _, _, taken in at.accountant.history)
-        if known == told == self._steps:
-            return None
-        return (
-            f"the accountant's history has {told:,} steps, {known:,} of them with this noise and rate, and "
-            f"{self._steps:,} were seen. {RESUME}"
-        )
-
-    def _declared(self, at: _Attached) -> tuple[float, float]:
-        return self.noise_multiplier, at.rate
-
-    def _note_batch(self, batch: list[int], ahead: int) -> None:
-        """Remember who was sampled; ``ahead`` batches may be fetched before the one that is trained on."""
-        self._batches.append(batch)
-        if len(self._batches) > ahead + 1 and self._trouble is None:
-            self._trouble = NO_STEP
-
-    def _note_end(self, ahead: int) -> None:
-        """A pass over the data has come to its end."""
-        if not ahead and self._batches and self._trouble is None:
-            self._trouble = NO_STEP
+    def _drawn(self, sampler: Iterator[list[int]], ahead: int) -> Iterator[list[int]]:
+        """Write down who is sampled; ``ahead`` batches may be fetched before the one that is trained on."""
+        self._batches.clear()  # fetched ahead by a pass over the data that ended early
+        for batch in sampler:
+            self._batches.append(batch)
+            if len(self._batches) > ahead + 1:
+                self._trouble = self._trouble or NO_STEP
+            yield batch
+        if not ahead and self._batches:
+            self._trouble = self._trouble or NO_STEP
 
     def _told(self, lengths: Any, tensors: list[Any]) -> None:
         """Keep the lengths of a physical batch, which follow from ``tensors``."""
@@ -118,29 +116,23 @@ class OpacusWatch(Watch):
 
         self._lengths.append(lengths.detach())
         if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors):
-            self._trouble = self._trouble or (
-                "gradients in half precision are clipped to somewhat more than the clip; train in float32"
-            )
+            self._trouble = self._trouble or "gradients in half precision are clipped to more; train in float32"
 
     def _stepped(self, noise_multiplier: float, clip: float) -> None:
         """Match the lengths of a step with the batch that was sampled for it."""
         lengths, self._lengths = self._lengths, []
         if self._trouble is not None:
             return
+        found = sum(len(part) for part in lengths)
         if float(noise_multiplier) != self.noise_multiplier or float(clip) != self.clip:
             self._trouble = "noise or clip changed on the way (a scheduler?); one Watch is for one of each"
         elif not self._batches:
             self._trouble = "a step was taken without a batch of the watched loader"
+        elif found != len(batch := self._batches.popleft()):
+            sampled = f"a step had {found} gradients where {len(batch)} people were sampled"
+            self._trouble = f"{sampled}; take one step for each batch, empty ones too"
         else:
-            batch = self._batches.popleft()
-            found = sum(len(part) for part in lengths)
-            if found != len(batch):
-                self._trouble = (
-                    f"a step had {found} gradients where {len(batch)} people were sampled; "
-                    "take one step for each batch, empty ones too"
-                )
-            else:
-                self._waiting.append((batch, lengths))
+            self._waiting.append((batch, lengths))
         if len(self._waiting) >= EVERY:
             self._count_waiting()
 
@@ -166,38 +158,26 @@ class OpacusWatch(Watch):
         return {**self.__dict__, "_batches": deque(), "_lengths": [], "_attached": None}
 
 
-RESUME = (
-    "To resume a training, pickle the watch beside each checkpoint, and pass it on: "
-    "watch(engine, optimizer, loader, resume=pickle.load(file)), with engine.load_checkpoint before or after"
-)
-NO_STEP = (
-    "batches were drawn that no watched step followed; take one step for each, empty ones too, and measure accuracy "
-    "on another loader"
-)
-
-
 def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch | None = None) -> OpacusWatch:
     """Watch a training that ``privacy_engine.make_private`` made ready: call this next, before the first step.
 
-    Parameters
-    ----------
-    privacy_engine
-        Whose accountant goes on as before.
-    optimizer, loader
-        As they came from ``make_private`` (or ``make_private_with_epsilon``), with Poisson sampling, flat clipping or
-        ghost clipping, on one machine. Rows must reach the model in the order in which the loader gives them.
-    resume
-        The watch over the first part of this training, pickled when its checkpoint was saved.
-
-    Returns
-    -------
-    OpacusWatch
-        Whose ``audit(delta)`` may be asked for at any time between two steps.
+    ``optimizer`` and ``loader`` are as they came from ``make_private`` (or ``make_private_with_epsilon``), with Poisson
+    sampling, flat clipping or ghost clipping, on one machine. Rows must reach the model in the order in which the
+    loader gives them. ``resume`` is the watch over the first part of this training, pickled when its checkpoint was
+    saved. The answer's ``audit(delta)`` may be asked for at any time between two steps.
     """
     import torch
     from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+    from torch.utils.data import default_collate
 
-    sampler = _poisson_sampler(loader)
+    sampler = getattr(loader, "batch_sampler", None)
+    if not isinstance(sampler, UniformWithReplacementSampler):
+        raise InvalidInput(NOT_POISSON)
+    if type(sampler) is not UniformWithReplacementSampler:
+        raise InvalidInput("this loader is watched already, or its sampler is somebody's own; watch each training once")
+    if getattr(loader.collate_fn, "rand_on_empty", False):
+        raise InvalidInput("rand_on_empty=True puts random rows into empty batches; pass rand_on_empty=False")
     if type(optimizer) not in (DPOptimizer, DPOptimizerFastGradientClipping):
         raise InvalidInput(
             f"an optimizer of class {type(optimizer).__name__} is refused: flat clipping on one machine is watched "
@@ -207,12 +187,20 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
         raise InvalidInput("the loader is not this engine's; pass what make_private returned")
     if not isinstance(optimizer.max_grad_norm, int | float):
         raise InvalidInput("one clip for the whole gradient is watched, got several; pass max_grad_norm as a number")
-    rate = _probability_of_sampling(float(sampler.sample_rate))
+    # the probability with which torch.rand() < rate: 24 bits decide, so it may be a little larger
+    rate = float(min(np.ceil(float(np.float32(sampler.sample_rate)) * 2.0**24) / 2.0**24, 1.0))
     plain = type(optimizer) is DPOptimizer
     noise_multiplier, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
     watched = OpacusWatch(len(loader.dataset), rate, noise_multiplier, clip, OPACUS_ADDS if plain else 0.0)
     if resume is not None:
-        watched = _resumed(resume, watched)
+        if not isinstance(resume, OpacusWatch):
+            raise InvalidInput(f"resume must be the watch that was pickled, got {type(resume).__name__}")
+        if resume._attached is not None:
+            raise InvalidInput("resume must be a watch from pickle, this one looks on still")
+        for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
+            if getattr(resume, name) != getattr(watched, name):
+                raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
+        watched = resume
     taken = sum(steps for _, _, steps in privacy_engine.accountant.history)
     if taken and taken != watched.steps:  # a checkpoint may also be loaded after this
         raise InvalidInput(
@@ -220,15 +208,34 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
             f"{RESUME}; or make_private with a new PrivacyEngine, if the model begins anew"
         )
     ahead = loader.num_workers * (loader.prefetch_factor or 0)
-    loader.__dict__["batch_sampler"] = _recording(sampler, watched, ahead)  # DataLoader forbids setting it otherwise
+
+    class RecordingSampler(type(sampler)):  # type: ignore[misc]  # Opacus asks for its class
+        def __iter__(self) -> Iterator[list[int]]:
+            return watched._drawn(super().__iter__(), ahead)
+
+    recording = RecordingSampler.__new__(RecordingSampler)
+    recording.__dict__.update(sampler.__dict__)
+    loader.__dict__["batch_sampler"] = recording  # DataLoader forbids setting it otherwise
     out_of_order = torch.zeros(1, dtype=torch.uint8).share_memory_()
-    if _own_collate(loader.collate_fn):
-        loader.collate_fn = _OrderChecked(loader.collate_fn, out_of_order)
+    collate = loader.collate_fn  # Opacus wraps the function that puts rows together; the user may have written it
+    inner = getattr(collate, "wrapped_collator_fn", None) or getattr(collate, "keywords", {}).get("collate_fn")
+    if inner is not default_collate:
+        loader.collate_fn = _OrderChecked(collate, out_of_order)
+    account, accumulate = optimizer.step_hook, getattr(optimizer, "accumulate", None)
+
+    def told() -> None:
+        """Read the lengths that ghost clipping left in the parameters, once for each physical batch."""
+        params = [p for p in optimizer.params if p.requires_grad]
+        parts = [p._norm_sample for p in params]
+        lengths = torch.stack([part.reshape(-1).to(parts[0].device) for part in parts]).norm(2, dim=0)
+        watched._told(lengths, [*params, *parts])
+        accumulate()
+
     if plain:
-        optimizer.max_grad_norm = _DividedClip(clip).told_to(watched, optimizer)
+        optimizer.max_grad_norm = divided = _DividedClip(clip)
+        divided.watched, divided.optimizer = watched, optimizer
     else:
-        _tell_before_steps(optimizer, watched)
-    account = optimizer.step_hook
+        optimizer.accumulate = told
 
     def hook(stepped: Any) -> None:
         if account is not None:
@@ -241,77 +248,21 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     return watched
 
 
-def _resumed(earlier: OpacusWatch, new: OpacusWatch) -> OpacusWatch:
-    """Return the earlier watch, if it was over a training with the same numbers."""
-    if not isinstance(earlier, OpacusWatch):
-        raise InvalidInput(f"resume must be the watch that was pickled, got {type(earlier).__name__}")
-    if earlier._attached is not None:
-        raise InvalidInput("resume must be a watch from pickle: this one looks on still; pickle it with the checkpoint")
-    for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
-        if getattr(earlier, name) != getattr(new, name):
-            raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
-    return earlier
-
-
 class _DividedClip(float):
     """The clip, which tells by what it is divided: the lengths of the gradients."""
 
-    _watched: OpacusWatch
-    _optimizer: Any
-
-    def told_to(self, watched: OpacusWatch, optimizer: Any) -> _DividedClip:
-        self._watched, self._optimizer = watched, optimizer
-        return self
+    watched: OpacusWatch
+    optimizer: Any
 
     def __truediv__(self, lengths: Any) -> Any:
-        params = self._optimizer.params
-        parts = [p.grad_sample if isinstance(p.grad_sample, list) else [p.grad_sample] for p in params]
-        self._watched._told(lengths, [*params, *(tensor for part in parts for tensor in part)])
+        params = self.optimizer.params
+        samples = [p.grad_sample for p in params]
+        parts = [tensor for of in samples for tensor in (of if isinstance(of, list) else [of])]
+        self.watched._told(lengths, [*params, *parts])
         return float(self) / lengths
 
     def __reduce__(self) -> tuple[Any, ...]:
         return float, (float(self),)
-
-
-def _tell_before_steps(optimizer: Any, watched: OpacusWatch) -> None:
-    """Read the lengths that ghost clipping left in the parameters, once for each physical batch."""
-    import torch
-
-    accumulate = optimizer.accumulate
-
-    def told() -> None:
-        params = [p for p in optimizer.params if p.requires_grad]
-        parts = [p._norm_sample for p in params]
-        device = parts[0].device
-        lengths = torch.stack([part.reshape(-1).to(device) for part in parts]).norm(2, dim=0)
-        watched._told(lengths, [*params, *parts])
-        accumulate()
-
-    optimizer.accumulate = told
-
-
-def _recording(sampler: Any, watched: OpacusWatch, ahead: int) -> Any:
-    """Return the same sampler, which writes its batches down."""
-
-    class RecordingSampler(type(sampler)):  # type: ignore[misc]  # Opacus asks for its class
-        def __iter__(self) -> Iterator[list[int]]:
-            watched._batches.clear()  # fetched ahead by a pass over the data that ended early
-            for batch in super().__iter__():
-                watched._note_batch(batch, ahead)
-                yield batch
-            watched._note_end(ahead)
-
-    recording = RecordingSampler.__new__(RecordingSampler)
-    recording.__dict__.update(sampler.__dict__)
-    return recording
-
-
-def _own_collate(collate: Any) -> bool:
-    """Whether the user wrote the function that puts rows together, which Opacus wraps."""
-    from torch.utils.data import default_collate
-
-    inner = getattr(collate, "wrapped_collator_fn", None) or getattr(collate, "keywords", {}).get("collate_fn")
-    return inner is not default_collate
 
 
 class _OrderChecked:
@@ -344,32 +295,6 @@ def _tensors(batch: Any) -> Iterator[Any]:
 
     if torch.is_tensor(batch):
         yield batch
-    elif isinstance(batch, Mapping):
-        for part in batch.values():
+    elif isinstance(batch, Mapping | list | tuple):
+        for part in batch.values() if isinstance(batch, Mapping) else batch:
             yield from _tensors(part)
-    elif isinstance(batch, list | tuple):
-        for part in batch:
-            yield from _tensors(part)
-
-
-def _poisson_sampler(loader: Any) -> Any:
-    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
-
-    sampler = getattr(loader, "batch_sampler", None)
-    if not isinstance(sampler, UniformWithReplacementSampler):
-        raise InvalidInput(
-            "the loader does not sample people independently (shuffled batches, or one part of a distributed sampler): "
-            "the losses of such batches are not those of Poisson samples and may be larger, and no formula here holds "
-            "for them; use make_private(..., poisson_sampling=True) on one machine, and pass the loader it returns"
-        )
-    if type(sampler) is not UniformWithReplacementSampler:
-        raise InvalidInput("this loader is watched already, or its sampler is somebody's own; watch each training once")
-    if getattr(loader.collate_fn, "rand_on_empty", False):
-        raise InvalidInput("rand_on_empty=True puts random rows into empty batches; pass rand_on_empty=False")
-    return sampler
-
-
-def _probability_of_sampling(rate: float) -> float:
-    """Return the probability with which ``torch.rand() < rate``: 24 bits decide, so it may be a little larger."""
-    bits = 2.0**24
-    return float(min(np.ceil(float(np.float32(rate)) * bits) / bits, 1.0))

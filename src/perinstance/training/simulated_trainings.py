@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.checked_numbers import is_number, probability, whole_number
 from perinstance.errors import InvalidInput
@@ -73,50 +72,52 @@ def simulate(
     >>> bool(found.low <= release.promise().delta(0.5)), found.kind
     (True, 'estimate')
     """
-    steps, gradients = _declared(release)
-    rows, targets = _table(release, X, y)
+    if not isinstance(release, NoisyDescent):
+        raise InvalidInput(f"trainings of a NoisyDescent are simulated, got {type(release).__name__}")
+    steps, rows = release.declared_steps(), np.asarray(X, dtype=np.float64)
+    if steps.filter is not None:
+        raise InvalidInput("a descent under a filter is not simulated; pass filter=None")
+    if is_classifier(release.problem()):  # the declared classes, as in fit: another label is missing
+        y = labels_as_they_are(release, X, y)
+        y = (signs(y, classes_of_labels(release.classes, y)) + 1.0) / 2.0
+    targets = np.asarray(y)
+    if rows.ndim != 2 or targets.shape != rows.shape[:1] or len(rows) < 1:
+        raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {rows.shape} and {targets.shape}")
+    targets = targets.astype(np.float64)
     person = whole_number("person", person, 0, len(rows) - 1, 0)
     trainings = whole_number("trainings", trainings, 2, 10**7, 1000)
     if not is_number(epsilon) or not np.isfinite(epsilon):
         raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}; try epsilon=1.0")
     miss = (1.0 - probability("confidence", confidence)) / 2.0
     rng = np.random.default_rng() if rng is None else rng
-    tables = _Simulation(gradients, np.delete(rows, person, 0), np.delete(targets, person), steps)
-    found = []
+    gradients, found = gradients_of(release.problem()), []
     for inside, sign in ((True, 1.0), (False, -1.0)):
-        L = np.array([tables.log_ratio(rows[[person]], targets[[person]], inside, rng) for _ in range(trainings)])
-        found.append(_interval(np.maximum(-np.expm1(np.minimum(epsilon - sign * L, 0.0)), 0.0), miss))
+        L = [_log_ratio(gradients, rows, targets, person, steps, inside, rng) for _ in range(trainings)]
+        found.append(_interval(np.maximum(-np.expm1(np.minimum(epsilon - sign * np.array(L), 0.0)), 0.0), miss))
     best, low, high = (max(numbers) for numbers in zip(*found, strict=True))
     told = () if steps.rate == 1.0 else ("who looks knows the others' batches: at least as much as the iterates tell",)
     published = ("all iterates are published, which tells at least as much as the last one",)
     return SimulatedLoss(float(epsilon), best, low, high, confidence, trainings, "estimate", published + told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Simulation:
-    """The others, and what was declared."""
-
-    gradients: PersonGradients
-    X: Floats
-    y: Floats
-    steps: Steps
-
-    def log_ratio(self, x: Floats, t: Floats, inside: bool, rng: np.random.Generator) -> float:
-        """Descend once, with the person or without, and return the log ratio with over without of what came out."""
-        steps = self.steps
-        q, square = steps.rate, steps.noise**2
-        theta, total = np.zeros(self.gradients.width(self.X.shape[1])), 0.0
-        for _ in range(steps.count):
-            here = slice(None) if q == 1.0 else rng.random(len(self.X)) < q
-            others = _clipped(self.gradients.of(self.X[here], self.y[here], theta), steps.clip).sum(axis=0)
-            g = _clipped(self.gradients.of(x, t, theta), steps.clip)[0]
-            r = steps.noise * rng.normal(size=len(theta))
-            if inside and (q == 1.0 or rng.random() < q):
-                r = r + g
-            exponent = float(r @ g - 0.5 * g @ g) / square
-            total += exponent if q == 1.0 else float(np.logaddexp(math.log1p(-q), math.log(q) + exponent))
-            theta = theta - steps.learning_rate * ((others + r) / q + self.gradients.penalty(theta))
-        return total
+def _log_ratio(
+    gradients: PersonGradients, rows: Floats, targets: Floats, person: int, steps: Steps, inside: bool, rng: Any
+) -> float:
+    """Descend once, with the person or without, and return the log ratio with over without of what came out."""
+    q = steps.rate
+    X, y, x, t = np.delete(rows, person, 0), np.delete(targets, person), rows[[person]], targets[[person]]
+    theta, total = np.zeros(gradients.width(X.shape[1])), 0.0
+    for _ in range(steps.count):
+        here = slice(None) if q == 1.0 else rng.random(len(X)) < q
+        others = _clipped(gradients.of(X[here], y[here], theta), steps.clip).sum(axis=0)
+        g = _clipped(gradients.of(x, t, theta), steps.clip)[0]
+        r = steps.noise * rng.normal(size=len(theta))
+        if inside and (q == 1.0 or rng.random() < q):
+            r = r + g
+        exponent = float(r @ g - 0.5 * g @ g) / steps.noise**2
+        total += exponent if q == 1.0 else float(np.logaddexp(math.log1p(-q), math.log(q) + exponent))
+        theta = theta - steps.learning_rate * ((others + r) / q + gradients.penalty(theta))
+    return total
 
 
 def _clipped(gradients: Floats, clip: float) -> Floats:
@@ -132,23 +133,3 @@ def _interval(values: Floats, miss: float) -> tuple[float, float, float]:
     mean = float(values.mean())
     off = math.sqrt(2.0 * float(values.var(ddof=1)) * log / n) + 7.0 * log / (3.0 * (n - 1))
     return mean, max(mean - off, 0.0), min(mean + off, 1.0)
-
-
-def _declared(release: NoisyDescent) -> tuple[Steps, PersonGradients]:
-    if not isinstance(release, NoisyDescent):
-        raise InvalidInput(f"trainings of a NoisyDescent are simulated, got {type(release).__name__}")
-    steps = release.declared_steps()
-    if steps.filter is not None:
-        raise InvalidInput("a descent under a filter is not simulated; pass filter=None")
-    return steps, gradients_of(release.problem())
-
-
-def _table(release: NoisyDescent, X: Any, y: Any) -> tuple[NDArray, Floats]:
-    rows = np.asarray(X, dtype=np.float64)
-    if is_classifier(release.problem()):  # the declared classes, as in fit: another label is missing
-        y = labels_as_they_are(release, X, y)
-        y = (signs(y, classes_of_labels(release.classes, y)) + 1.0) / 2.0
-    targets = np.asarray(y)
-    if rows.ndim != 2 or targets.shape != rows.shape[:1] or len(rows) < 1:
-        raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {rows.shape} and {targets.shape}")
-    return rows, targets.astype(np.float64)

@@ -1,13 +1,9 @@
-"""A training that happened elsewhere, as an ``Audit`` sees a release: declared numbers, and no model of its own.
-
-``Watch``: told each step's gradient lengths while a model is trained elsewhere (Opacus, PyTorch, numpy), MATH 7.
+"""``Watch``: told each step's gradient lengths while a model is trained elsewhere (Opacus, PyTorch, numpy), MATH 7.
 
 A step adds noise of standard deviation ``noise_multiplier * clip`` to the sum of clipped gradients of a Poisson sample.
 The pair of a person at a step depends on how long their gradient is at the model of that step, *whether they are
-sampled or not*: being sampled is the secret. What is not known is charged with the clip.
-
-Lengths are counted at levels between 0 and the clip, each at the level above it, so memory does not grow with the
-number of steps: one count per person and level.
+sampled or not*: being sampled is the secret. What is not known is charged with the clip. Lengths are counted at levels
+between 0 and the clip, each at the level above it, so memory does not grow with the number of steps.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from perinstance.checked_numbers import is_number, one_of, positive, probability
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.source import Flavour
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.interface import FitHealth, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import GaussianShift
@@ -35,18 +31,19 @@ from perinstance.releases.descent.step_losses import LEVELS, DescentPromise, cou
 
 #: What a reading takes for granted, by how batches are looked at and what unknown lengths are taken to be.
 ASSUMED = {
-    "clip": "odometer reading along this training; a length that was not told counts as the clip",
-    "own": (
-        "odometer reading along this training; lengths that were not told are taken to be distributed as the person's "
-        "own that were"
-    ),
-    "known": "odometer reading along this training, as if it were known who was in which batch",
+    "clip": "a length that was not told counts as the clip",
+    "own": "lengths that were not told are taken to be distributed as the person's own that were",
+    "known": "as if it were known who was in which batch",
 }
+#: Batches whose sizes have a probability below this under Poisson sampling are refused.
+UNBELIEVABLE = 2.0**-40
+BATCHES = ("secret", "known")
+UNKNOWN = ("clip", "own")
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedTraining:
-    """What was declared of a training, and how it was read. All of it is public."""
+    """A training as an ``Audit`` sees a release: what was declared of it, and how it was read. All of it is public."""
 
     steps: int
     rate: float
@@ -62,21 +59,15 @@ class WatchedTraining:
 
     def mechanism(self) -> Mechanism:
         """Describe the training; a reading of it is no guarantee."""
+        declared = (self.clip, ", sampled at rate ", self.rate, ", noise multiplier ", self.noise_multiplier)
+        reading = f" (odometer reading along this training; {ASSUMED[self.reading]})"
         return Mechanism(
             name="WatchedTraining",
             moved="sum",
             family="adaptive",
             noise="gaussian",
             scale=self.noise_multiplier * self.clip,
-            words=(
-                f"a training of {self.steps:,} noisy steps, clipped at ",
-                self.clip,
-                ", sampled at rate ",
-                self.rate,
-                ", noise multiplier ",
-                self.noise_multiplier,
-                f" ({ASSUMED[self.reading]})",
-            ),
+            words=(f"a training of {self.steps:,} noisy steps, clipped at ", *declared, reading),
             promises=True,
             needs_target=False,
         )
@@ -91,46 +82,19 @@ class WatchedTraining:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class NoFit(ShowsNoValue):
-    """What stands for the confidential fit: how many people there are."""
+class NoFit(ConfidentialFit):
+    """What stands for the confidential fit: how many people there are. Predictions are made elsewhere."""
 
-    people: int
-
-    @property
-    def health(self) -> FitHealth:
-        """Nothing was fitted here."""
-        return FitHealth(self.people)
-
-    @property
-    def gram(self) -> None:
-        """None: predictions are made elsewhere."""
-        return None
-
-
-#: Batches whose sizes have a probability below this under Poisson sampling are refused.
-UNBELIEVABLE = 2.0**-40
-BATCHES = ("secret", "known")
-UNKNOWN = ("clip", "own")
+    n_people: int
 
 
 class Watch:
     """Count everybody's gradient lengths along a training with Poisson-sampled, clipped, noisy steps.
 
-    Parameters
-    ----------
-    people
-        How many people (training examples) there are.
-    rate
-        The probability with which each of them is in a step's sample.
-    noise_multiplier
-        The standard deviation of the noise on the sum of gradients, over ``clip``.
-    clip
-        The longest gradient of a person.
-    sampling
-        ``"poisson"``. Batches from a shuffled list, or of a fixed size, are not Poisson samples and are refused: no
-        formula here holds for them, and accounting them as Poisson can state too small a loss.
-    levels
-        At how many levels lengths are counted; a length is rounded up by less than ``clip / levels``.
+    Of ``people`` training examples each is in a step's sample with probability ``rate``. The noise on the sum of
+    gradients has standard deviation ``noise_multiplier * clip``, ``clip`` the longest gradient of a person. A length is
+    rounded up by less than ``clip / levels``. Batches from a shuffled list, or of a fixed size, are not Poisson samples
+    and are refused: no formula here holds for them, and accounting them as Poisson can state too small a loss.
 
     Examples
     --------
@@ -160,9 +124,8 @@ class Watch:
             raise InvalidInput("rate must lie in (0, 1]: the probability of being sampled; try rate=0.01")
         if sampling != "poisson":
             raise InvalidInput(
-                f"sampling={sampling!r} is refused: the losses of shuffled batches, or of batches of a fixed size, are "
-                "not those of Poisson samples and may be larger; sample each person independently (Opacus: "
-                "poisson_sampling=True)"
+                f"sampling={sampling!r} is refused: losses of shuffled batches, or of batches of a fixed size, may be "
+                "larger than those of Poisson samples; sample each person independently (Opacus: poisson_sampling=True)"
             )
         self.rate = float(rate)
         self.noise_multiplier = positive("noise_multiplier", noise_multiplier)
@@ -185,7 +148,14 @@ class Watch:
         ``norms`` has one entry per index. With ``everybody=True`` it has one entry per person instead, all at the
         model of this step, and nobody needs to be charged with the clip. A step that sampled nobody counts too.
         """
-        who = self._members(indices)
+        who: Any = np.asarray(indices)
+        if who.size and (who.ndim != 1 or who.dtype.kind not in "iu"):
+            raise InvalidInput("indices must be whole numbers, one per person sampled; pass positions, not a mask")
+        who = np.ravel(who).astype(np.intp)
+        if who.min(initial=0) < 0 or who.max(initial=0) >= self.people:
+            raise InvalidInput(f"indices must lie in 0 .. {self.people - 1}; number the people as in the data set")
+        if len(np.unique(who)) != len(who):
+            raise InvalidInput("somebody is twice in one batch: that is no Poisson sample; tell each person once")
         lengths = real_values("norms", norms)
         wanted = (self.people,) if everybody else who.shape
         if lengths.shape != wanted:
@@ -219,27 +189,26 @@ class Watch:
 
         They may be above what ``pairs(...).epsilon(delta)`` takes minutes to find by a thousandth, never below it.
         What holds for everybody, in every data set, is ``audit.release.promise()``. Nobody has a leverage or a residual
-        here: they are NaN.
+        here: they are NaN. ``ids`` has one name per person, for the table and for a ledger.
 
-        Parameters
-        ----------
-        delta
-            The probability of the losses.
-        ids
-            One name per person, for the table and for a ledger.
-        unknown
-            What counts for the steps in which somebody's length was not told. ``"clip"``: the clip. ``"own"``: lengths
-            as often as they were told of this person, the remainder the longest of them; who was never told of is
-            charged with the clip. That is sharper, and assumes more.
-        batches
-            ``"secret"``: nobody knows who was sampled when, as is usual. ``"known"``: as if everybody did; each person
-            pays in the steps that sampled them only, but without the protection of sampling.
+        ``unknown`` says what counts for the steps in which somebody's length was not told. ``"clip"``: the clip.
+        ``"own"``: lengths as often as they were told of this person, the remainder the longest of them; who was never
+        told of is charged with the clip. That is sharper, and assumes more.
+
+        ``batches="secret"``: nobody knows who was sampled when, as is usual. ``"known"``: as if everybody did; each
+        person pays in the steps that sampled them only, but without the protection of sampling.
         """
         self._catch_up()
         delta = probability("delta", delta)
         reading = "known" if one_of("batches", batches, BATCHES) == "known" else one_of("unknown", unknown, UNKNOWN)
         if not self._steps:
             raise InvalidInput("no step was told yet; call step(indices, norms) in the training loop")
+        names = None
+        if ids is not None:
+            names = pa.chunked_array([read_ids(ids)])
+            if len(names) != self.people:
+                raise InvalidInput(f"ids must name each of {self.people} people, got {len(names)}; pass one id each")
+            refuse_duplicates(names)
         self._check_batches()
         release = WatchedTraining(self._steps, self.rate, self.noise_multiplier, self.clip, reading)
         pairs = self.pairs(unknown, batches)
@@ -252,7 +221,7 @@ class Watch:
             fit=NoFit(self.people),
             delta=delta,
             pairs=pairs,
-            ids=None if ids is None else _names(ids, self.people),
+            ids=names,
             flavour=Flavour("numpy"),
             losses=losses,
             leverages=nothing,
@@ -287,30 +256,18 @@ class Watch:
     def _composed(self, counts: Floats, unknown: str) -> Pairs:
         return counted_steps(self.rate, self.noise_multiplier, 1.0, _all_steps(counts, self._steps, unknown))
 
-    def _members(self, indices: ArrayLike) -> NDArray[np.intp]:
-        who: Any = np.asarray(indices)
-        if who.size == 0:
-            return np.zeros(0, dtype=np.intp)
-        if who.ndim != 1 or who.dtype.kind not in "iu":
-            raise InvalidInput("indices must be whole numbers, one per person sampled; pass positions, not a mask")
-        if who.min() < 0 or who.max() >= self.people:
-            raise InvalidInput(f"indices must lie in 0 .. {self.people - 1}; number the people as in the data set")
-        if len(np.unique(who)) != len(who):
-            raise InvalidInput("somebody is twice in one batch: that is no Poisson sample; tell each person once")
-        return who.astype(np.intp)
-
     def _check_batches(self) -> None:
         """Refuse batches that cannot be Poisson samples of this rate."""
-        assert self._sizes is not None  # some step was told
+        smallest, largest = self._sizes or (0, 0)
         q, n = self.rate, float(self.people)
         if q == 1.0:
-            if self._sizes[0] < self.people:
+            if smallest < self.people:
                 raise InvalidInput("rate is 1, but a step left people out; pass the rate with which they are sampled")
             return
         # no probability of a sum of independent bits exceeds 0.4688 over its standard deviation (Baillon et al. 2016)
         variance = n * q * (1.0 - q)
         same = -0.5 * math.log(max(4.0 * variance, 1.0)) * (self._steps - 1)
-        if self._sizes[0] == self._sizes[1] and same < math.log(UNBELIEVABLE):
+        if smallest == largest and same < math.log(UNBELIEVABLE):
             raise InvalidInput(
                 f"all {self._steps:,} batches have the same size: they are not Poisson samples, whose sizes differ, "
                 "and their losses may be larger than what would be read here; sample each person independently"
@@ -318,34 +275,24 @@ class Watch:
         # Bernstein: the number of all samples together
         off, total = abs(self._sampled - n * q * self._steps), variance * self._steps
         if -(off**2) / (2.0 * (total + off / 3.0)) < math.log(UNBELIEVABLE / 2.0):
+            found = f"{self._sampled / self._steps:,.1f} on average instead of {n * q:,.1f}"
             raise InvalidInput(
-                f"the batches do not have the size that rate={q:g} gives: {self._sampled / self._steps:,.1f} "
-                f"on average instead of {n * q:,.1f}; pass the rate that was used"
+                f"the batches do not have the size that rate={q:g} gives: {found}; pass the rate that was used"
             )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.people:,} people, {self.steps:,} steps, rate={self.rate:g})"
 
 
-def _names(ids: Any, people: int) -> pa.ChunkedArray:
-    names = pa.chunked_array([read_ids(ids)])
-    if len(names) != people:
-        raise InvalidInput(f"ids must name each of {people} people, got {len(names)}; pass one id per index")
-    refuse_duplicates(names)
-    return names
-
-
 def _all_steps(counts: Floats, steps: int, unknown: str) -> Floats:
     """Add the steps of which nothing was told."""
-    told = counts.sum(axis=1)
+    told, top = counts.sum(axis=1), counts.shape[1] - 1
     if unknown == "clip":
-        whole = counts.copy()
-        whole[:, -1] += np.maximum(steps - told, 0.0)  # more were told if a step was interrupted
-        return whole
+        counts[:, top] += np.maximum(steps - told, 0.0)  # more were told if a step was interrupted
+        return counts
     some = told > 0
-    shares = counts[some].astype(np.int64) * steps // told[some].astype(np.int64)[:, None]
     whole = np.zeros_like(counts)
-    whole[some] = shares
-    longest = np.where(some, counts.shape[1] - 1 - np.argmax(counts[:, ::-1] > 0, axis=1), counts.shape[1] - 1)
+    whole[some] = counts[some].astype(np.int64) * steps // told[some].astype(np.int64)[:, None]
+    longest = np.where(some, top - np.argmax(counts[:, ::-1] > 0, axis=1), top)
     whole[np.arange(len(counts)), longest] += steps - whole.sum(axis=1)
     return whole

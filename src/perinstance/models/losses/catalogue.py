@@ -8,9 +8,7 @@ Between its knots a loss is quadratic, and only people near a knot can jump. Eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from scipy.special import expit, spence
@@ -331,16 +329,14 @@ def _share_beyond(distance: Floats, radius: Floats) -> Floats:
     return np.where((distance >= 0) & (radius > 0), share, 0.0)
 
 
-CATALOGUE: Mapping[str, Loss] = MappingProxyType(
-    {
-        "squared": Squared(),
-        "logistic": Logistic(),
-        "poisson": Poisson(),
-        "gamma": Gamma(),
-        "negative-binomial": NegativeBinomial(0.6),
-        "huber": Huber(),
-        "pseudo-huber": PseudoHuber(),
-        "squared-hinge": SquaredHinge(),
-        "smooth-hinge": SmoothHinge(),
-    }
-)
+CATALOGUE: dict[str, Loss] = {
+    "squared": Squared(),
+    "logistic": Logistic(),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+    "negative-binomial": NegativeBinomial(0.6),
+    "huber": Huber(),
+    "pseudo-huber": PseudoHuber(),
+    "squared-hinge": SquaredHinge(),
+    "smooth-hinge": SmoothHinge(),
+}

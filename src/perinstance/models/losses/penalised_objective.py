@@ -7,11 +7,13 @@ With ``mean=True`` the penalty belongs to the people: whoever leaves takes ``l_i
 theta is the coefficients, then the intercept if there is one (a column of ones behind the others).
 """
 
+# ruff: noqa: D102 - RowObjective says what the methods are
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,30 +116,13 @@ class RowObjective(ABC):
         return predictor(X, T.reshape(-1, width).T, self.fit_intercept).reshape(len(X), len(T), self.outputs)
 
 
-@runtime_checkable
-class Penalty(Protocol):
-    """A smooth convex penalty ``R(theta) = sum_k R_k(theta_k)``; user classes may implement it.
-
-    ``concordance`` is a kappa with ``|R_k'''| <= kappa R_k''``: 0 for a quadratic.
-    """
-
-    @property
-    def concordance(self) -> float:
-        """Return kappa."""
-
-    def value(self, theta: Floats) -> Floats:
-        """``R_k(theta_k)``, one entry per coordinate."""
-
-    def slope(self, theta: Floats) -> Floats:
-        """``R_k'(theta_k)``."""
-
-    def curvature(self, theta: Floats) -> Floats:
-        """``R_k''(theta_k)``."""
-
-
 @dataclass(frozen=True, slots=True)
 class RidgePenalty:
-    """``sum_k w_k theta_k^2 / 2``, one weight for all coefficients or one each."""
+    """``sum_k w_k theta_k^2 / 2``, one weight for all coefficients or one each.
+
+    Any penalty ``R(theta) = sum_k R_k(theta_k)`` with these methods, one entry per coordinate, takes its place; its
+    ``concordance`` is a kappa with ``|R_k'''| <= kappa R_k''``, 0 for a quadratic.
+    """
 
     weight: float | tuple[float, ...] = 1.0
 
@@ -152,15 +137,12 @@ class RidgePenalty:
         return 0.0
 
     def value(self, theta: Floats) -> Floats:
-        """``w theta^2 / 2``."""
         return np.asarray(self.weight) * theta * theta / 2
 
     def slope(self, theta: Floats) -> Floats:
-        """``w theta``."""
         return np.asarray(self.weight) * theta
 
     def curvature(self, theta: Floats) -> Floats:
-        """``w``."""
         return np.broadcast_to(np.asarray(self.weight, dtype=np.float64), theta.shape)
 
 
@@ -203,7 +185,7 @@ class SmoothObjective(RowObjective):
     """
 
     loss: Loss
-    penalty: Penalty = field(default_factory=RidgePenalty)
+    penalty: Any = field(default_factory=RidgePenalty)  #: a ``RidgePenalty``, or another class with its methods
     fit_intercept: bool = False
     mean: bool = False
     penalize_intercept: bool = False  #: liblinear's habit: the intercept is one more penalised coefficient
@@ -238,31 +220,24 @@ class SmoothObjective(RowObjective):
 
     @property
     def concordance(self) -> float:
-        """That of the loss."""
         return self.loss.concordance
 
     def value(self, y: Floats, scores: Floats) -> Floats:
-        """``l``."""
         return self.loss.value(y, scores[..., 0])
 
     def residuals(self, y: Floats, scores: Floats) -> Floats:
-        """``l'``."""
         return self.loss.slope(y, scores[..., 0])[..., None]
 
     def residual_changes(self, y: Floats, scores: Floats, step: Floats) -> Floats:
-        """``l'(eta + step) - l'(eta)``."""
         return self.loss.slope_change(y, scores[..., 0], step[..., 0])[..., None]
 
     def steepness(self, y: Floats, scores: Floats) -> Floats:
-        """``l''``."""
         return self.loss.curvature(y, scores[..., 0])[..., None]
 
     def root(self, y: Floats, scores: Floats) -> Floats:
-        """The root of ``l''``."""
         return np.sqrt(self.steepness(y, scores))[..., None]
 
     def sums(self, X: NDArray, y: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Sum value, gradient and Hessian of the losses of some rows."""
         d = X.shape[1]
         eta = predictor(X, theta, self.fit_intercept)
         l1, l2 = self.loss.derivatives(y, eta)
@@ -285,7 +260,6 @@ class SmoothObjective(RowObjective):
         return self.times(n) * (self.penalty_slope(theta + D) - self.penalty_slope(theta))
 
     def penalty_share(self, theta: Floats) -> Floats:
-        """R', where it belongs to the people."""
         return self.penalty_slope(theta) if self.mean else np.zeros_like(theta)
 
 

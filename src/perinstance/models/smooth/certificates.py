@@ -38,7 +38,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
 from perinstance.models.smooth.newton import Whitening
-from perinstance.models.smooth.objective_folds import Highest, SmoothFit
+from perinstance.models.smooth.objective_folds import Highest, SmoothFit, Values
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import (
     CONCORDANCE_LEFT,
@@ -64,18 +64,6 @@ class HessianBounds:
     theta: Floats | None  #: (radii,) of losses without knots, inf where it is no bound
     drop: Floats | None = None  #: (radii,) of losses with knots: by how much the mean Hessian can fall, relative to H
     rise: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedGrams:
-    """Sums of ``w x x'``, one for each set of weights."""
-
-    sums: Floats
-    finite = True  # the first fold has looked at every cell
-
-    def __add__(self, other: WeightedGrams) -> WeightedGrams:
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are no bound, and are not used
-            return WeightedGrams(self.sums + other.sums)
 
 
 def highest(block: Block, T: Floats, intercept: bool) -> Highest:
@@ -105,7 +93,7 @@ def highest(block: Block, T: Floats, intercept: bool) -> Highest:
     return Highest(best)
 
 
-def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> WeightedGrams:
+def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Values:
     """Sum ``w x x'`` over a block: w are third derivatives at each radius, or (knots) the drops, then the rises."""
     X, y = block.X, block.y
     loss, intercept, p = fit.objective.loss, fit.objective.fit_intercept, len(fit.theta)
@@ -129,7 +117,7 @@ def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> We
             with np.errstate(over="ignore", invalid="ignore"):
                 z = x[near] * np.sqrt(w[near])[:, None]
                 total += z.T @ z
-    return WeightedGrams(sums)
+    return Values(sums)
 
 
 def undecided(loss: Loss, y: Floats, eta: Floats, size: Floats) -> NDArray[np.bool_]:
@@ -155,7 +143,7 @@ def bound_hessian(sweep: Sweep, fit: SmoothFit, around: Whitening, farthest: flo
     steep = sweep.fold(partial(steepest, fit=fit)).h
     most = 1.5 * steep * np.sqrt(top) + 10 * fit.decrement + farthest + LEAST_RADIUS
     radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(-1, 3))[::-1]
-    sums = sweep.fold(partial(weighted_grams, fit=fit, T=around.T, radii=radii)).sums
+    sums = sweep.fold(partial(weighted_grams, fit=fit, T=around.T, radii=radii)).values
     if kinked:
         eigen = slack * np.array([_largest(around, S) for S in sums])
         soft = penalty * radii  # a curved penalty changes as well, within e^{+-}

@@ -20,23 +20,12 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.models.smooth.newton import whiten
-from perinstance.models.smooth.objective_folds import SmoothFit
+from perinstance.models.smooth.objective_folds import SmoothFit, Values
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEAST_RELATIVE_CHANGE
 
 #: people whose Hessians are summed in one fold, and rows of a piece
 BATCH, ROWS = 64, 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Bends:
-    """Changes of the Hessian at each person's step, summed over some rows."""
-
-    change: Floats  #: (people, p, p)
-    finite = True  # the first fold has looked at every cell
-
-    def __add__(self, other: Bends) -> Bends:
-        return Bends(self.change + other.change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +36,7 @@ class Whitened:
     shift: Floats
 
 
-def bend(block: Block, fit: SmoothFit, D: Floats) -> Bends:
+def bend(block: Block, fit: SmoothFit, D: Floats) -> Values:
     """Sum ``(l''(eta + x'D) - l''(eta)) x x'`` over a block, for every step D."""
     X, y = block.X, block.y
     objective = fit.objective
@@ -60,7 +49,7 @@ def bend(block: Block, fit: SmoothFit, D: Floats) -> Bends:
         for b, step in enumerate((x @ D.T).T):
             w = objective.loss.curvature(t, eta + step) - here
             change[b] += (x * w[:, None]).T @ x
-    return Bends(change)
+    return Values(change)
 
 
 def whitened(
@@ -84,7 +73,7 @@ def whitened(
         diagonal = times * objective.penalty_curvature(at) - base
         change[:, np.arange(D.shape[1]), np.arange(D.shape[1])] += diagonal
         if sweep is not None:
-            change = change + sweep.fold(partial(bend, fit=fit, D=steps)).change
+            change = change + sweep.fold(partial(bend, fit=fit, D=steps)).values
         e, V = np.linalg.eigh(T @ change @ T.T)
         e = np.maximum(e, LEAST_RELATIVE_CHANGE)
         m = np.sqrt(gamma) * np.einsum("nji,nj->ni", V, np.linalg.solve(T.T, steps.T).T)

@@ -25,7 +25,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.models.smooth.newton import Whitening
-from perinstance.models.smooth.objective_folds import Folded, Outsider, SmoothFit, minimum_of
+from perinstance.models.smooth.objective_folds import Folded, Outsider, SmoothFit, Values, minimum_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import REFIT_CORRECTION, REFIT_LOST, REFIT_STALLED, UNIT
@@ -44,18 +44,7 @@ PIECE = 1 << 17
 LEFT, BROUGHT = 1e-3, 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class GradientChanges:
-    """Changes of the gradient at each person's step, summed over some rows."""
-
-    change: Floats  #: (people, parameters)
-    finite = True  # the first fold has looked at every cell
-
-    def __add__(self, other: GradientChanges) -> GradientChanges:
-        return GradientChanges(self.change + other.change)
-
-
-def gradient_changes(block: Block, fit: SmoothFit, D: Floats) -> GradientChanges:
+def gradient_changes(block: Block, fit: SmoothFit, D: Floats) -> Values:
     """Sum by how much each row's gradient changes over one block, for every step D."""
     objective = fit.objective
     change = np.zeros_like(D)
@@ -65,7 +54,7 @@ def gradient_changes(block: Block, fit: SmoothFit, D: Floats) -> GradientChanges
         t = np.asarray(block.y[start : start + rows], dtype=np.float64)[:, None]
         here, step = objective.scores(x, fit.theta[None]), objective.scores(x, D)
         change += objective.gather(objective.residual_changes(t, here, step), x)
-    return GradientChanges(change)
+    return Values(change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ class Neighbours:
             return g
         fit, objective, Z = self.model.fit, self.model.fit.objective, self.lifted[at]
         assert self.sweep is not None
-        g = g + self.sweep.fold(partial(gradient_changes, fit=fit, D=D)).change
+        g = g + self.sweep.fold(partial(gradient_changes, fit=fit, D=D)).values
         step = np.einsum("npk,np->nk", Z, D)
         mine = objective.residual_changes(self.block.y[at], self.scores[at], step)
         g += self.sign * np.einsum("npk,nk->np", Z, mine)

@@ -1,21 +1,17 @@
-"""Coordinates in which the Hessian is the identity and the noise's precision is diagonal.
+"""Newton's method with safeguards, for any convex objective that is summed by folds, and the proof of the minimum.
 
-With ``H = L L'`` (columns scaled first) and ``L^-1 A L^-T = V diag(nu) V'``, the rows ``t = V'L^-1 x`` give at once
+Whitened are coordinates in which the Hessian is the identity and the noise's precision is diagonal. With ``H = L L'`` (columns scaled first) and ``L^-1 A L^-T = V diag(nu) V'``, the rows ``t = V'L^-1 x`` give at once
 
     x'H^-1 x = sum t_k^2,   |H^-1 x|_A^2 = sum nu_k t_k^2,   |A H^-1 x|^2 in the H^-1 norm = sum nu_k^2 t_k^2,
 
-so that every norm a certificate needs costs one d x d product per person.
-
-Newton's method with safeguards, for any convex objective that is summed by folds, and the proof of the minimum.
-
-The Newton decrement ``lambda = |grad F|`` in the H^-1 norm bounds how far the true minimum can be (Nesterov and
+so that every norm a certificate needs costs one d x d product per person. The Newton decrement ``lambda = |grad F|`` in the H^-1 norm bounds how far the true minimum can be (Nesterov and
 Nemirovskii 1994); it enters every certificate that is built on the fit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -165,19 +161,6 @@ def longer_chain(one: float, other: float) -> float:
     return max(one, other) + 1 if one or other else 0.0
 
 
-class FoldedObjective(Protocol):
-    """What is minimised: everything of it is found by folds."""
-
-    def at(self, theta: Floats) -> Slopes:
-        """Value, gradient and Hessian at theta."""
-
-    def along(self, theta: Floats, step: Floats) -> Floats:
-        """Values at ``theta + s step`` for all ``LENGTHS`` s; not finite where it is not defined."""
-
-    def curvature_change(self, step: Floats) -> float:
-        """Return by which factor, as a logarithm, any curvature can change over this step."""
-
-
 @dataclass(frozen=True, slots=True)
 class Minimum:
     """Where Newton's method ended, and the proof."""
@@ -188,8 +171,8 @@ class Minimum:
     steps: int
 
 
-def minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
-    """Minimise by as many folds as it takes, usually six to ten."""
+def minimise(objective: Any, theta: Floats) -> Minimum:
+    """Minimise a ``Folded`` objective by as many folds as it takes, usually six to ten."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = _minimise(objective, theta)
         # where the infimum is at infinity gradient and Hessian vanish together, and a Newton step never gets short
@@ -198,7 +181,7 @@ def minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
     return found
 
 
-def _minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
+def _minimise(objective: Any, theta: Floats) -> Minimum:
     now = objective.at(theta)
     decrement = np.inf
     for steps in range(1, MAX_STEPS + 1):
@@ -239,7 +222,7 @@ def _minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
     raise NumericalTrouble(_stuck(decrement))
 
 
-def _search(objective: FoldedObjective, theta: Floats, now: Slopes, step: Floats) -> Floats:
+def _search(objective: Any, theta: Floats, now: Slopes, step: Floats) -> Floats:
     """Return the best step along Newton's direction, and along others that trust a Hessian with holes less.
 
     Where a curvature jumps, the Hessian at hand may know nothing of the rows that the step leads to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from perinstance.numerics.rounding import HESSIAN_LOST, UNIT
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values of the loss at several thetas on a line, summed over some rows."""
+    """Numbers that are summed over some rows, like values of the loss at several thetas on a line."""
 
     values: Floats
-    finite = True  # see Slopes
+    finite: ClassVar[bool | None] = True  # see Slopes
 
     def __add__(self, other: Values) -> Values:
-        return Values(self.values + other.values)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever uses them looks whether they are finite
+            return replace(self, values=self.values + other.values)
 
 
 @dataclass(frozen=True, slots=True)

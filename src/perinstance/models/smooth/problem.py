@@ -7,6 +7,7 @@ only those it cannot bound, "estimate" is one Newton step. "auto" is exact while
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.movement_bounds import (
     RowProducts,
@@ -36,7 +37,7 @@ AUTO_EXACT = 5e8
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MinimumAudit(ShowsNoValue):
+class MinimumAudit(ConfidentialFit):
     """The confidential state of one audit of a model that is the minimum of an objective."""
 
     model: SmoothModel
@@ -58,14 +59,9 @@ class MinimumAudit(ShowsNoValue):
         return self.model.fit.decrement
 
     @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(self.model.fit.n)
-
-    @property
-    def gram(self) -> None:
-        """None: predictions are not linear in theta."""
-        return None
+    def n_people(self) -> int:  # type: ignore[override]
+        """With how many people it was fitted."""
+        return self.model.fit.n
 
     def codes(self, y: NDArray) -> Floats:
         """Return targets as the objective sees them."""
@@ -108,13 +104,9 @@ class SmoothProblem:
     >>> problem = SmoothProblem(SmoothObjective(PseudoHuber(1.35), RidgePenalty(0.1), fit_intercept=True))
     """
 
+    moved: ClassVar[MovedByPerson] = "smooth"
     objective: SmoothObjective
     fitted: tuple[float, ...] | None = None
-
-    @property
-    def moved(self) -> MovedByPerson:
-        """The coefficients."""
-        return "smooth"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> SmoothAudit:
         """Minimise the objective of everyone and fold for what the certificates need."""
