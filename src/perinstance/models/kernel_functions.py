@@ -5,11 +5,12 @@ k is the exact function at the rows and parameters as they are (floats), and wha
     |computed - k(x, z)| <= units UNIT s(x) s(z),    s(x)^2 >= k(x, x),
 
 which sums and products keep (Cauchy-Schwarz). Distances are sums of differences, never ``|x|^2 + |z|^2 - 2x'z``: that
-would cancel for rows far from zero, and 1/alpha multiplies what it lost. An operation costs half a UNIT, at most one
-is counted for it, and the errors of higher order fit into the other half.
+would cancel for rows far from zero, and 1/alpha multiplies what it lost. An operation costs half a UNIT, at most one is
+counted for it, and the errors of higher order fit into the other half.
 
-scikit-learn's kernels are read as such functions. Kernels that are not read (callables, ``sigmoid``, ``cosine``, ``chi2``, Matern's of other smoothness, ...) are taken as
-they come: nobody knows what they round, or that they are positive definite, so answers are estimates.
+scikit-learn's kernels are read as such functions. Kernels that are not read (callables, ``sigmoid``, ``cosine``,
+``chi2``, Matern's of other smoothness, ...) are taken as they come: nobody knows what they round, or that they are
+positive definite, so answers are estimates.
 """
 
 from __future__ import annotations

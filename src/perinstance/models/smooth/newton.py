@@ -1,11 +1,13 @@
 """Newton's method with safeguards, for any convex objective that is summed by folds, and the proof of the minimum.
 
-Whitened are coordinates in which the Hessian is the identity and the noise's precision is diagonal. With ``H = L L'`` (columns scaled first) and ``L^-1 A L^-T = V diag(nu) V'``, the rows ``t = V'L^-1 x`` give at once
+Whitened are coordinates in which the Hessian is the identity and the noise's precision is diagonal. With ``H = L L'``
+(columns scaled first) and ``L^-1 A L^-T = V diag(nu) V'``, the rows ``t = V'L^-1 x`` give at once
 
     x'H^-1 x = sum t_k^2,   |H^-1 x|_A^2 = sum nu_k t_k^2,   |A H^-1 x|^2 in the H^-1 norm = sum nu_k^2 t_k^2,
 
-so that every norm a certificate needs costs one d x d product per person. The Newton decrement ``lambda = |grad F|`` in the H^-1 norm bounds how far the true minimum can be (Nesterov and
-Nemirovskii 1994); it enters every certificate that is built on the fit.
+so that every norm a certificate needs costs one d x d product per person. The Newton decrement ``lambda = |grad F|`` in
+the H^-1 norm bounds how far the true minimum can be (Nesterov and Nemirovskii 1994); it enters every certificate that
+is built on the fit.
 """
 
 from __future__ import annotations
