@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import GammaRegressor, PoissonRegressor
 
 import perinstance as pi
 from perinstance.errors import NumericalTrouble
-from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
-from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 from perinstance.models.smooth.objective_folds import fit_smooth
 
-from .dumb import problem, refit, softmax_refit
+from .dumb import problem, refit
 
 everyone = pytest.mark.parametrize("name", CATALOGUE)
 
@@ -58,33 +56,12 @@ def test_one_row(name):
 
 
 @everyone
-def test_more_columns_than_people(name):
-    X, y = problem(name, np.random.default_rng(1), 6, 12, spread=0.0)
-    _check(name, X, y, 0.7, [0, 3, 5])
-
-
-@everyone
-def test_columns_a_hundred_million_apart(name):
-    X, y = problem(name, np.random.default_rng(2), 60, 2, spread=0.0)
-    scale = np.array([1e-8, 1.0])
-    _check(name, X * scale, y, 0.5 * scale**2, [0, 7, 30], rel=1e-6, unit=scale)
-
-
-@everyone
 def test_leverage_near_one(name):
     """Her row is alone in its column and far out: all that is known of the column comes from her."""
     X, y = problem(name, np.random.default_rng(3), 30, 2, spread=0.0)
     X = np.column_stack([X, np.zeros(30)])
     X[4, 2] = 1e5
     _check(name, X, y, [1.0, 1.0, 1e-2], [3, 4], rel=1e-6)
-
-
-@everyone
-def test_equal_rows_and_rows_of_zeros(name):
-    X, y = problem(name, np.random.default_rng(4), 30, 2, spread=0.0)
-    X[10:20], y[10:20] = X[10], y[10]
-    X[5] = 0.0
-    _check(name, X, y, 0.3, [5, 10, 19])
 
 
 @pytest.mark.parametrize("far", [1e2, 1e4, 1e6])
@@ -135,29 +112,6 @@ def test_everything_far_out_is_an_error_that_says_so():
     X[0, 0] = 1e200
     with pytest.raises(NumericalTrouble):
         fit_smooth(ArraySweep(X, y), SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0)))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_multinomial_is_never_below_the_truth(seed):
-    rng = np.random.default_rng(50 + seed)
-    certified = 0
-    for _ in range(8):
-        n, d, K = int(rng.integers(40, 120)), int(rng.integers(1, 4)), int(rng.integers(3, 5))
-        X = rng.normal(size=(n, d)) * np.exp(0.5 * rng.normal(size=d))
-        y = (X @ rng.normal(size=(d, K)) + rng.gumbel(size=(n, K))).argmax(axis=1).astype(float)
-        y[:K] = np.arange(K)
-        C = float(10 ** rng.uniform(-2, 0.5))
-        model, sweep = problem_of(LogisticRegression(C=C, fit_intercept=bool(rng.random() < 0.5))), ArraySweep(X, y)
-        fit = model.fit(sweep, None, "upper")
-        theta = softmax_refit(X, y, 1 / C, K, intercept=model.fit_intercept)
-        for i in rng.choice(np.arange(K, n), 2, replace=False):
-            found = model.movement(fit, Block(X[i : i + 1], y[i : i + 1]))
-            truth = np.linalg.norm(
-                softmax_refit(np.delete(X, i, 0), np.delete(y, i), 1 / C, K, intercept=model.fit_intercept) - theta
-            )
-            certified += np.isfinite(found.distance[0])
-            assert found.distance[0] >= truth * (1 - 1e-9)
-    assert certified >= 6
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])

@@ -71,7 +71,7 @@ def test_against_exact_refits(design, intercept, n, p, alpha):
 @pytest.mark.parametrize("alpha", [1.0, 1e-3])
 def test_charged_rounding_covers_what_is_seen(design, alpha):
     """In balls of 300 bits: errors stay below a third of the charge, so that other processors have room."""
-    n, p = 60, 90
+    n, p = 24, 36
     X, y = table(design, n, p, seed=1)
     found = dual(X, y, alpha, False)
     if found is None:

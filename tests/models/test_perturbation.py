@@ -11,8 +11,6 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs.bounded import Dominated
-from perinstance.pairs.gaussian_shift import GaussianShift
 
 RNG = np.random.default_rng(21)
 N, D = 1200, 2
@@ -90,22 +88,6 @@ def test_certified_pairs_bound_the_simulated_profile():
                 assert simulated <= pair.delta(epsilon, direction)[0]
                 if epsilon == 0.1:  # and it is not idle: within a factor of the truth
                     assert pair.delta(epsilon, direction)[0] < 4 * max(gains.mean(), 0.02)
-
-
-def test_dominated_pairs_keep_their_own_rules():
-    pairs = Dominated([0.5, 1.0, 0.0], [0.1, 0.0, 0.0], [1e-9, 0.0, 0.0])
-    for delta in (1e-3, 1e-6):
-        epsilon = pairs.epsilon(delta)
-        assert (pairs.delta(epsilon) <= delta * (1 + 1e-9)).all()
-        assert epsilon[1] == pytest.approx(GaussianShift(1.0).epsilon(delta)[0], rel=1e-12)
-    assert np.isinf(pairs.epsilon(1e-10)[0])
-    assert np.isinf(pairs.renyi(2.0)).all()
-    assert np.isinf(pairs.zcdp()).all()
-    assert pairs.attack_power(0.05)[1] >= GaussianShift(1.0).attack_power(0.05)[0]
-    assert pairs.attack_power(0.05)[1] == pytest.approx(GaussianShift(1.0).attack_power(0.05)[0], rel=0.02)
-    assert (pairs.delta(-1.0, "without") >= GaussianShift([0.5, 1.0, 0.0]).delta(-1.0)).all()
-    assert len(Dominated.concatenate([pairs[:1], pairs[1:]])) == 3
-    assert pairs[0].offset == pytest.approx([0.1])
 
 
 def test_audits_and_refusals():

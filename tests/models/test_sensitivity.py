@@ -134,16 +134,6 @@ def test_blocks_do_not_matter():
     assert single.distance == pytest.approx(answers[1], rel=1e-3)
 
 
-def test_progress_is_called():
-    rng = np.random.default_rng(2)
-    X, y = problem("logistic", rng, 30, 2)
-    sweep = ArraySweep(X, y)
-    model = prepare(sweep, fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"])), kind="exact")
-    seen = []
-    leave_one_out(model, sweep, X, y, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(30, 30)]
-
-
 @pytest.mark.parametrize(
     "estimator", [LogisticRegression(), PoissonRegressor(), HuberRegressor(), "three classes"], ids=str
 )

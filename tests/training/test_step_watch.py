@@ -85,14 +85,6 @@ def test_steps_that_were_not_told_are_as_the_own_ones_or_longer(counts, more):
         assert whole[0, -1] == steps
 
 
-def test_memory_does_not_grow_with_the_steps():
-    watch, *_ = told(steps=3)
-    before = watch._counts.nbytes + watch._squares.nbytes
-    for _ in range(50):
-        watch.step([0], [0.1])
-    assert watch._counts.nbytes + watch._squares.nbytes == before
-
-
 def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
     names = [f"p{i}" for i in range(6)]
     audit = told(rate=1.0)[0].audit(1e-6, ids=names)
@@ -106,15 +98,6 @@ def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
         told()[0].audit(ids=names[:5])
     with pytest.raises(InvalidTable):
         told()[0].audit(ids=[*names[:5], "p0"])
-
-
-def test_it_is_charged_to_a_ledger(tmp_path):
-    import perinstance as pi
-
-    audit = told(rate=1.0)[0].audit(1e-6, ids=[f"p{i}" for i in range(6)])
-    ledger = pi.Ledger(tmp_path / "ledger")
-    assert ledger.charge(audit, "training").kind == "estimate"
-    assert ledger.totals(1e-6).losses == pytest.approx(audit.pairs.epsilon(1e-6), rel=1e-9)
 
 
 def test_it_goes_on_after_a_pickle():

@@ -58,14 +58,8 @@ class AccuracyComparison(ShownAsTable):
 def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PARTS) -> AccuracyComparison:
     """Compare a release with the same model without privacy, on held-out rows. The answer is confidential.
 
-    Parameters
-    ----------
-    release
-        What would be published; it is not fitted itself.
-    X, y
-        The rows, as numbers.
-    parts
-        Into how many parts the rows are cut; each is held out once.
+    ``release`` is what would be published; it is not fitted itself. The rows (X, y), numbers, are cut into so many
+    parts, and each is held out once.
 
     Examples
     --------

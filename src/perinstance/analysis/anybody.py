@@ -65,20 +65,13 @@ def everyone(
 ) -> Everyone:
     """Return the largest loss of anybody in the domain, at delta.
 
-    Parameters
-    ----------
-    release, fit
-        A posterior sample, output perturbation or objective perturbation of ridge regression, or output perturbation of
-        a smooth model (logistic, Poisson, ...), and its confidential fit.
-    x_bound
-        The radius of the ball, or the half width of the box (one number or one per feature). An intercept's constant
-        is not counted.
-    tolerance
-        How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
-        for a posterior sample and 1e-3 for the others. Smooth models are not searched: ``gap`` tells how far it is.
-    sweep
-        The data of ``fit``. A smooth model needs it to refit people exactly: without it ``attained`` is 0. Linear
-        models do not need it.
+    ``release`` is a posterior sample, output perturbation or objective perturbation of ridge regression, or output
+    perturbation of a smooth model (logistic, Poisson, ...), and ``fit`` its confidential fit. ``x_bound`` is the radius
+    of the ball, or the half width of the box (one number or one per feature); an intercept's constant is not counted.
+
+    A search stops where the bound is at most ``tolerance`` above the person who was found, relatively; None is 1e-5
+    for a posterior sample and 1e-3 for the others. Smooth models and boxes are not searched so far: ``gap`` tells.
+    ``sweep`` is the data of ``fit``: a smooth model needs it to refit people exactly, or ``attained`` is 0.
     """
     delta = float(delta_array(delta, 1, zero=False))
     if tolerance is not None and not 0 < tolerance < np.inf:

@@ -4,15 +4,15 @@ For releases with losses ``(eps_i, delta_i)`` of one person:
 
 - simple:    ``(sum eps_i, sum delta_i)``;
 - advanced (Dwork, Rothblum and Vadhan 2010, for unequal losses):
-  ``eps = sum eps_i (e^{eps_i} - 1) + sqrt(2 log(1/delta') sum eps_i^2)`` at ``sum delta_i + delta'``. It holds for all
-  eps_i >= 0 and any delta' in (0, 1), but is smaller than the simple sum only where the eps_i are small and many;
+  ``eps = sum eps_i (e^{eps_i} - 1) + sqrt(2 log(1/delta') sum eps_i^2)`` at ``sum delta_i + delta'``, for any delta' in
+  (0, 1); it is smaller than the simple sum only where the eps_i are small and many;
 - Renyi:     ``min_alpha sum_i R_i(alpha) + log(1 - 1/alpha) - log(delta alpha)/(alpha - 1)`` (Canonne, Kamath and
   Steinke 2020);
 - exact:     the loss random variables add (``pairs.compose``).
 
 If the parameters of all releases were fixed in advance, the exact total is a guarantee. If later ones were chosen after
 looking at earlier outputs, it is an odometer reading (``odometer``); it becomes a guarantee only through
-``RenyiFilter``. Post-processing costs nothing: whatever is computed from the outputs alone has at most their loss.
+``RenyiFilter``. Whatever is computed from the outputs alone has at most their loss.
 """
 
 from __future__ import annotations

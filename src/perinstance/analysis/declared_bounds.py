@@ -88,15 +88,7 @@ def setting_of(release: Release, fit: Any) -> Setting:
     if not isinstance(fit, (LinearFit, DualFit)):
         raise RefusedModel(f"this analysis needs the fit of a linear model, got {type(fit).__name__}")
     fit = by_columns(fit)
-    K = fit.inverse()
-    G = K @ K if mechanism.precision is None else K @ mechanism.precision @ K
-    return Setting(
-        mechanism=mechanism,
-        theta=np.asarray(fit.theta),
-        K=K,
-        G=G / mechanism.scale**2,
-        proper=fit.rank == len(fit.theta),
-        error=float(fit.error),
-        length=float(np.linalg.norm(fit.factor.R @ fit.theta)),
-        n_features=fit.n_features,
-    )
+    K, theta = fit.inverse(), np.asarray(fit.theta)
+    G = (K @ K if mechanism.precision is None else K @ mechanism.precision @ K) / mechanism.scale**2
+    length = float(np.linalg.norm(fit.factor.R @ theta))
+    return Setting(mechanism, theta, K, G, fit.rank == len(theta), float(fit.error), length, fit.n_features)

@@ -69,21 +69,13 @@ def generalization(
 ) -> GeneralizationBound:
     """Bound the generalisation gap from losses of people who join data sets.
 
-    Parameters
-    ----------
-    epsilon
-        (data sets, people): losses at delta of people drawn from D who would join each data set; one row for a
-        single data set.
-    epsilon_target
-        The same for people drawn from another population D'; None: D' = D.
-    weights
-        Importance weights dD'/dD of the people of ``epsilon``, in place of ``epsilon_target``.
-    tv, tv_target
-        Their total variations (``pairs.tv()``), for the sharper bound.
-    population
-        The rows are the whole population with its probabilities, not a sample: the answer is then an upper bound.
-    kind
-        Of the losses (and total variations): of estimates the answer is one. Numbers alone are taken for bounds.
+    ``epsilon`` are (data sets, people) losses at delta of people drawn from D who would join each data set; one row for
+    a single data set. ``epsilon_target`` are those of people drawn from another population D' (None: D' = D);
+    importance weights dD'/dD of the people of ``epsilon`` may take its place. ``tv`` and ``tv_target`` are their total
+    variations (``pairs.tv()``), for the sharper bound.
+
+    ``population``: the rows are the whole population with its probabilities, not a sample, so that the answer is an
+    upper bound. ``kind`` is that of the losses and total variations; numbers alone are taken for bounds.
     """
     eps = _table("epsilon", epsilon)
     if not 0 <= delta < 1:

@@ -142,13 +142,9 @@ def group(
 ) -> Group:
     """Return the exact loss of a group, and the chain bound.
 
-    Parameters
-    ----------
-    inside
-        The group is part of the data that ``fit`` was made with. Otherwise it would join.
-    sweep
-        The data of ``fit``, ``(X, y)`` or a sweep. It is summed once more without rounding, and the answer has all its
-        digits however ill-conditioned the table is. Without it the answer is as good as the fit, and labelled so.
+    ``inside``: the group is part of the data that ``fit`` was made with; otherwise it would join. ``sweep`` is the data
+    of ``fit``, ``(X, y)`` or a sweep: it is summed once more without rounding, and the answer has all its digits
+    however ill-conditioned the table is. Without it the answer is as good as the fit, and labelled so.
     """
     delta = float(delta_array(delta, 1, zero=False))
     pairs = group_pairs(release, fit, X, y, inside=inside, sweep=sweep)

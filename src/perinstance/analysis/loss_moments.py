@@ -139,15 +139,24 @@ def bootstrap(
     check_level(level)
     if draws < 1:
         raise InvalidInput(f"draws must be at least 1, got {draws}; try 1000")
-    rng = np.random.default_rng() if rng is None else rng
+    rng, n = np.random.default_rng() if rng is None else rng, len(losses)
     if statistic == "moments":
         _check_order(k)
-        estimate, sims = _resampled_moments(losses, k, draws, rng)
+        with np.errstate(over="ignore"):
+            powers = losses[:, None] ** np.arange(1, k + 1)
+        estimate, finite = powers.mean(axis=0), np.where(np.isfinite(powers), powers, 0.0)
+        # multinomial weights: a resample without an n x draws table of positions
+        weights = (rng.multinomial(n, np.full(n, 1 / n)) for _ in range(draws))
+        # a resample with an infinite loss in it has infinite moments
+        sims = np.stack([np.where((w > 0) @ np.isinf(powers), np.inf, w @ finite / n) for w in weights])
     else:
         share = float(statistic)
         if not 0 <= share <= 1:
             raise InvalidInput(f'statistic must be "moments" or a share in [0, 1], got {share:g}')
-        estimate, sims = np.atleast_1d(quantile(losses, share)), _resampled_quantile(losses, share, draws, rng)
+        rank = int(attained_rank(n, share))
+        estimate, position = np.atleast_1d(quantile(losses, share)), rng.beta(rank, n - rank + 1, size=draws)
+        # the quantile of a resample is the order statistic at a Beta-distributed position
+        sims = np.sort(losses)[np.minimum((position * n).astype(int), n - 1)][:, None]
     side = (1 - level) / 2
     # order statistics, outwards: nothing is interpolated towards an infinite loss
     low = np.quantile(sims, side, axis=0, method="lower")
@@ -155,27 +164,6 @@ def bootstrap(
     return Intervals(
         estimate, low, high, level, draws, "estimate", ("the people are independent draws from a population",)
     )
-
-
-def _resampled_moments(losses: Floats, k: int, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return the raw moments, and those of each resample: (draws, k)."""
-    n = len(losses)
-    with np.errstate(over="ignore"):
-        powers = losses[:, None] ** np.arange(1, k + 1)
-    finite = np.where(np.isfinite(powers), powers, 0.0)
-    # multinomial weights: a resample without an n x draws table of positions
-    weights = [rng.multinomial(n, np.full(n, 1 / n)) for _ in range(draws)]
-    # a resample with an infinite loss in it has infinite moments
-    sims = np.stack([np.where((w > 0) @ np.isinf(powers), np.inf, w @ finite / n) for w in weights])
-    return powers.mean(axis=0), sims
-
-
-def _resampled_quantile(losses: Floats, share: float, draws: int, rng: np.random.Generator) -> Floats:
-    """Return the quantile of each resample: the order statistic at a Beta-distributed position."""
-    n = len(losses)
-    rank = int(attained_rank(n, share))
-    position = rng.beta(rank, n - rank + 1, size=draws)
-    return np.sort(losses)[np.minimum((position * n).astype(int), n - 1)][:, None]
 
 
 def check_level(level: float) -> None:

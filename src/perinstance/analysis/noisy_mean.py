@@ -14,7 +14,7 @@ distance is an upper bound; what is lost at least is what the column that moves 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,15 +41,11 @@ def farthest(release: Release, centre: Floats, bounds: Floats, domain: str) -> F
     return -centre / length * bounds[0] if length > 0 else np.eye(len(centre))[0] * bounds[0]
 
 
-@dataclass(frozen=True, slots=True)
-class MeanLoss:
-    """Epsilon of a movement of the mean or sum, rounded up; an upper bound where it is beyond the range of floats.
-
-    ``attained`` is not above the true loss, up to rounding.
-    """
+class MeanLoss(NamedTuple):
+    """Epsilon of a movement of the mean or sum, rounded up; an upper bound where it is beyond the range of floats."""
 
     epsilon: float
-    attained: float
+    attained: float  #: not above the true loss, up to rounding
     kind: Kind
 
 

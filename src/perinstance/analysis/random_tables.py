@@ -150,12 +150,8 @@ def over_random_tables(
 ) -> LossSample:
     """Draw data sets and return the losses of people who would join each of them.
 
-    Parameters
-    ----------
-    sampler
-        ``sampler(rng)`` draws the data set (X, y) that the people join.
-    outsiders
-        The people ``(X, y)``, fixed; or a sampler of them, called once per draw.
+    ``sampler(rng)`` draws the data set (X, y) that the people join. ``outsiders`` are the people ``(X, y)``, fixed; or
+    a sampler of them, called once per draw.
     """
     delta = float(delta_array(delta, 1, zero=False))
     if draws < 1:

@@ -46,12 +46,8 @@ class Efficiency(ShownAsTable):
 def efficiency(gram: ArrayLike, alpha: float, gamma: float, sigma: float, theta: ArrayLike) -> Efficiency:
     """Return the expected squared error of a posterior sample.
 
-    Parameters
-    ----------
-    gram
-        ``X'X``.
-    alpha, gamma
-        Of the release; sigma is the noise of the data, theta the true coefficients.
+    ``gram`` is ``X'X``, alpha and gamma are those of the release, sigma is the noise of the data, theta the true
+    coefficients.
     """
     S, theta = real_values("gram", gram), np.atleast_1d(real_values("theta", theta))
     if S.ndim != 2 or S.shape != (len(theta), len(theta)):

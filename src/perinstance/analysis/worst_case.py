@@ -154,13 +154,9 @@ def worst_case_dp(
 ) -> WorstCase:
     """Return the (epsilon, delta)-DP statement of the same algorithm: the supremum over data sets **and** targets.
 
-    Parameters
-    ----------
-    n
-        The public number of people of the (smaller) data set, at most. None means any number, for which ridge
-        regression has no finite statement: the residual grows like sqrt(n).
-    d
-        The number of features; only one or more than one matters.
+    ``n`` is the public number of people of the (smaller) data set, at most. None means any number, for which ridge
+    regression has no finite statement: the residual grows like sqrt(n). Of d, the number of features, only one or more
+    than one matters.
     """
     if noisy_mean.is_mean(release):
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))

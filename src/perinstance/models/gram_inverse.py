@@ -110,7 +110,11 @@ def invert_gram(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInve
     if not off < 0.25:
         raise NumericalTrouble("alpha is too small next to the kernel for double precision; use a larger alpha")
     spread = 4.0 * off + one
-    own = one * diagonal + 2.0 * one * norms * _twice(inverse, lengths) + 8.0 * off**2 * diagonal
+    twice = np.zeros(n)  # |X|'|X| l, some rows of X at a time
+    for i in range(0, n, ROWS):
+        part = np.abs(inverse[i : i + ROWS])
+        twice += part.T @ (part @ lengths)
+    own = one * diagonal + 2.0 * one * norms * twice + 8.0 * off**2 * diagonal
     columns, _ = dlauum(inverse, lower=1, overwrite_c=1)
     np.abs(columns, out=columns)
     among = dsymm(1.0, columns, lengths[:, None], lower=1)[:, 0] * (1.0 + one) + spread * norms * (norms @ lengths)
@@ -124,15 +128,6 @@ def invert_gram(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInve
     return GramInverse(
         kernel, noise, X, root, lengths, columns, among, norms, spread, np.clip(diagonal, low, high), low, high
     )  # fmt: skip
-
-
-def _twice(inverse: Floats, lengths: Floats) -> Floats:
-    """``|X|'|X| l``, some rows of X at a time."""
-    total = np.zeros(len(lengths))
-    for i in range(0, len(inverse), ROWS):
-        part = np.abs(inverse[i : i + ROWS])
-        total += part.T @ (part @ lengths)
-    return total
 
 
 def _factor(kernel: CovarianceFunction, noise: float, X: Floats) -> Floats:

@@ -11,6 +11,8 @@ The scores are ``x'theta`` and sigma, the last parameter. The curvature changes 
 measured; sigma is not.
 """
 
+# ruff: noqa: D102 - RowObjective says what the methods are
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -55,17 +57,14 @@ class HuberObjective(RowObjective):
         return np.inf
 
     def scores(self, X: NDArray, thetas: Floats) -> Floats:
-        """Predictions and scales."""
         eta = predictor(X, thetas[:, :-1].T, self.fit_intercept)
         return np.stack([eta, np.broadcast_to(thetas[:, -1], eta.shape)], axis=2)
 
     def gather(self, r: Floats, X: NDArray) -> Floats:
-        """Sum ``(x r_1, r_2)``."""
         parts = [r[..., 0].T @ X, *([r[..., 0].sum(axis=0)[:, None]] if self.fit_intercept else [])]
         return np.column_stack([*parts, r[..., 1].sum(axis=0)])
 
     def lift(self, X: NDArray, T: Floats) -> Floats:
-        """``T (x, 0)`` and ``T (0, 1)``."""
         by_eta = predictor(X, T[:, :-1].T, self.fit_intercept)
         return np.stack([by_eta, np.broadcast_to(T[:, -1], by_eta.shape)], axis=2)
 
@@ -76,13 +75,11 @@ class HuberObjective(RowObjective):
             return r, r / sigma, np.abs(r) <= self.epsilon * sigma
 
     def value(self, y: Floats, scores: Floats) -> Floats:
-        """Half of each person's loss; infinite where sigma is lost."""
         (r, z, inlier), sigma, k = self._standard(y, scores), scores[..., 1], self.epsilon
         value = np.where(inlier, sigma / 2 + r * z / 2, k * np.abs(r) + (1 - k**2) * sigma / 2)
         return np.where(sigma > 0, value, np.inf)
 
     def residuals(self, y: Floats, scores: Floats) -> Floats:
-        """Slopes in the prediction and in sigma."""
         z = np.clip(self._standard(y, scores)[1], -self.epsilon, self.epsilon)
         return np.stack([-z, (1 - z * z) / 2], axis=-1)
 
@@ -109,7 +106,6 @@ class HuberObjective(RowObjective):
         return (np.stack([np.ones_like(z), z], axis=1) * (inlier / np.sqrt(scores[..., 1]))[:, None])[:, :, None]
 
     def sums(self, X: NDArray, y: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Sum value, gradient and Hessian of the losses of some rows."""
         if not theta[-1] > 0:
             return np.inf, np.zeros(len(theta)), np.eye(len(theta))
         scores = self.scores(X, theta[None])[:, 0]
@@ -122,16 +118,13 @@ class HuberObjective(RowObjective):
         return w
 
     def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
-        """The ridge of the coefficients."""
         w = self._weights(len(theta))
         return float((w * theta * theta).sum()) / 2, w * theta, np.diag(w)
 
     def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
-        """The ridge is linear."""
         return self._weights(len(theta)) * D
 
     def in_domain(self, theta: Floats, start: Floats) -> NDArray[np.bool_]:
-        """Tell where enough of sigma is left."""
         return theta[..., -1] > SIGMA_KEPT * start[-1]
 
 

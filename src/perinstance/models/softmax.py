@@ -11,6 +11,8 @@ step of the scores by at most ``e^{range of the step}``, and the range is at mos
 length, ``sharpness = max_{k,m} (e_k - e_m)'V_0 (e_k - e_m)``.
 """
 
+# ruff: noqa: D102 - RowObjective says what the methods are
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,7 +50,6 @@ class SoftmaxObjective(RowObjective):
 
     @property
     def outputs(self) -> int:
-        """K."""
         return self.classes
 
     @property
@@ -57,7 +58,6 @@ class SoftmaxObjective(RowObjective):
         return 2.0
 
     def value(self, y: Floats, scores: Floats) -> Floats:
-        """``logsumexp(eta) - eta_y``."""
         return logsumexp(scores, axis=-1) - np.take_along_axis(scores, _places(y), axis=-1)[..., 0]
 
     def residuals(self, y: Floats, scores: Floats) -> Floats:
@@ -68,7 +68,6 @@ class SoftmaxObjective(RowObjective):
         return found
 
     def residual_changes(self, y: Floats, scores: Floats, step: Floats) -> Floats:
-        """Changes of the probabilities."""
         return probability_change(softmax(scores, axis=-1), step)
 
     def steepness(self, y: Floats, scores: Floats) -> Floats:
@@ -82,7 +81,6 @@ class SoftmaxObjective(RowObjective):
         return s[:, :, None] * (np.eye(self.classes) - s[:, :, None] * s[:, None, :])
 
     def sums(self, X: NDArray, y: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Sum value, gradient and Hessian of the losses of some rows."""
         K, p = self.classes, len(theta) // self.classes
         scores = self.scores(X, theta[None])[:, 0]
         pi, hessian = softmax(scores, axis=1), np.zeros((K, p, K, p))
@@ -103,16 +101,13 @@ class SoftmaxObjective(RowObjective):
         return np.asarray(np.kron(np.eye(K), np.diag(w)) + np.kron(np.full((K, K), 1 / K), free), dtype=np.float64)
 
     def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
-        """The ridge, and that classes sum to zero."""
         P = self._penalty(len(theta))
         return float(theta @ P @ theta) / 2, P @ theta, P
 
     def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
-        """Both are linear."""
         return D @ self._penalty(len(theta))
 
     def penalty_rounding(self, theta: Floats, n: int) -> Floats:
-        """Of the sums of the classes, which cancel."""
         return 4 * UNIT * np.abs(self._penalty(len(theta))) @ np.abs(theta)
 
 

@@ -1,25 +1,10 @@
 """What one person contributes to a smooth objective: ``l(y, eta)`` with ``eta = x'theta``, convex in eta.
 
-To add a loss, write a frozen dataclass that inherits from ``Loss`` and put it into ``catalogue``; every property below
-is then tested against finite differences.
-
-Required:
-
-- ``value``, ``derivatives`` (``l'`` and ``l''``), ``third`` (``l'''``) and ``mean`` (the prediction);
-- ``concordance``: kappa with ``|l'''| <= kappa l''`` everywhere, ``inf`` where the curvature jumps at a knot. A loss
-  with knots also overrides ``curvature_drop``, ``curvature_rise`` and ``knot_distance``; between its knots it is a
-  parabola.
-
-Data with a default: ``targets`` (the domain), ``slope_supremum`` and ``curvature_supremum`` (``inf``: no bound),
-``slope_keeps_sign``, ``predicts_probabilities``, ``link``.
-
-Optional, each with a default that is true and makes the caller fall back:
-
-- ``slope_change``: where ``l'(eta + step) - l'(eta)`` would cancel;
-- ``largest_slope``, ``largest_curvature``, ``largest_third``: within a radius of eta. The defaults follow from
-  convexity and from kappa; a sharper bound makes sharper certificates.
-
-For every shift of eta by at most t,
+To add a loss, write a frozen dataclass that inherits from ``Loss`` and put it into ``catalogue``; every property is
+then tested against finite differences. Required are ``value``, ``derivatives`` and ``concordance``: kappa with
+``|l'''| <= kappa l''`` everywhere, ``inf`` where the curvature jumps at a knot. A loss with knots also overrides
+``curvature_drop``, ``curvature_rise`` and ``knot_distance``; between its knots it is a parabola. All else has a default
+that is true; a sharper bound makes sharper certificates. For every shift of eta by at most t,
 
     l''(eta) - mean of l'' along the shift <= curvature_drop(y, eta, t),
     mean of l'' along the shift - l''(eta) <= curvature_rise(y, eta, t).
@@ -67,13 +52,9 @@ class TargetDomain:
             raise InvalidInput(f"{self.noun} must be {wanted}, row {int(bad.argmax())} of the block is not")
 
 
-#: any finite number
 REAL_TARGETS = TargetDomain()
-#: the two classes
 CLASS_TARGETS = TargetDomain(binary=True)
-#: numbers >= 0, whole or not
 COUNT_TARGETS = TargetDomain(lowest=0.0, noun="counts")
-#: numbers > 0
 POSITIVE_TARGETS = TargetDomain(lowest=0.0, open=True)
 
 

@@ -133,7 +133,6 @@ class RidgePenalty:
 
     @property
     def concordance(self) -> float:
-        """A quadratic has no third derivative."""
         return 0.0
 
     def value(self, theta: Floats) -> Floats:
@@ -159,19 +158,15 @@ class SmoothL1Penalty:
 
     @property
     def concordance(self) -> float:
-        """Attained at ``|theta| = k/2``."""
         return 1.5 / self.width
 
     def value(self, theta: Floats) -> Floats:
-        """``w (sqrt(theta^2 + k^2) - k)``."""
         return self.weight * theta * theta / (np.hypot(theta, self.width) + self.width)
 
     def slope(self, theta: Floats) -> Floats:
-        """``w theta / sqrt(theta^2 + k^2)``."""
         return self.weight * theta / np.hypot(theta, self.width)
 
     def curvature(self, theta: Floats) -> Floats:
-        """``w k^2 (theta^2 + k^2)^(-3/2)``."""
         return self.weight * self.width**2 / np.hypot(theta, self.width) ** 3
 
 
@@ -249,7 +244,6 @@ class SmoothObjective(RowObjective):
         return float(self.loss.value(y, eta).sum()), gradient, Z.T @ Z
 
     def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
-        """R, R' and R'' as often as they count."""
         k = self.times(n)
         return k * self.penalty_value(theta), k * self.penalty_slope(theta), np.diag(k * self.penalty_curvature(theta))
 

@@ -49,16 +49,6 @@ class MinimumAudit(ConfidentialFit):
         return self.model.fit.theta
 
     @property
-    def gradient_norm(self) -> float:
-        """The proof of stationarity."""
-        return self.model.fit.gradient_norm
-
-    @property
-    def decrement(self) -> float:
-        """The Newton decrement at theta."""
-        return self.model.fit.decrement
-
-    @property
     def n_people(self) -> int:  # type: ignore[override]
         """With how many people it was fitted."""
         return self.model.fit.n
