@@ -167,39 +167,18 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     saved. The answer's ``audit(delta)`` may be asked for at any time between two steps.
     """
     import torch
-    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
-    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+    from opacus.optimizers import DPOptimizer
     from torch.utils.data import default_collate
 
-    sampler = getattr(loader, "batch_sampler", None)
-    if not isinstance(sampler, UniformWithReplacementSampler):
-        raise InvalidInput(NOT_POISSON)
-    if type(sampler) is not UniformWithReplacementSampler:
-        raise InvalidInput("this loader is watched already, or its sampler is somebody's own; watch each training once")
-    if getattr(loader.collate_fn, "rand_on_empty", False):
-        raise InvalidInput("rand_on_empty=True puts random rows into empty batches; pass rand_on_empty=False")
-    if type(optimizer) not in (DPOptimizer, DPOptimizerFastGradientClipping):
-        raise InvalidInput(
-            f"an optimizer of class {type(optimizer).__name__} is refused: flat clipping on one machine is watched "
-            "(clipping='flat', grad_sample_mode 'hooks', 'functorch' or 'ghost')"
-        )
-    if privacy_engine.dataset is not loader.dataset:
-        raise InvalidInput("the loader is not this engine's; pass what make_private returned")
-    if not isinstance(optimizer.max_grad_norm, int | float):
-        raise InvalidInput("one clip for the whole gradient is watched, got several; pass max_grad_norm as a number")
+    _refuse_unknown(privacy_engine, optimizer, loader)
+    sampler = loader.batch_sampler
     # the probability with which torch.rand() < rate: 24 bits decide, so it may be a little larger
     rate = float(min(np.ceil(float(np.float32(sampler.sample_rate)) * 2.0**24) / 2.0**24, 1.0))
     plain = type(optimizer) is DPOptimizer
     noise_multiplier, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
     watched = OpacusWatch(len(loader.dataset), rate, noise_multiplier, clip, OPACUS_ADDS if plain else 0.0)
     if resume is not None:
-        if not isinstance(resume, OpacusWatch):
-            raise InvalidInput(f"resume must be the watch that was pickled, got {type(resume).__name__}")
-        if resume._attached is not None:
-            raise InvalidInput("resume must be a watch from pickle, this one looks on still")
-        for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
-            if getattr(resume, name) != getattr(watched, name):
-                raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
+        _refuse_other(resume, watched)
         watched = resume
     taken = sum(steps for _, _, steps in privacy_engine.accountant.history)
     if taken and taken != watched.steps:  # a checkpoint may also be loaded after this
@@ -248,6 +227,36 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     return watched
 
 
+def _refuse_other(resume: Any, watched: OpacusWatch) -> None:
+    if not isinstance(resume, OpacusWatch):
+        raise InvalidInput(f"resume must be the watch that was pickled, got {type(resume).__name__}")
+    if resume._attached is not None:
+        raise InvalidInput("resume must be a watch from pickle, this one looks on still")
+    for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
+        if getattr(resume, name) != getattr(watched, name):
+            raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
+
+
+def _refuse_unknown(privacy_engine: Any, optimizer: Any, loader: Any) -> None:
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+
+    sampler = getattr(loader, "batch_sampler", None)
+    if not isinstance(sampler, UniformWithReplacementSampler):
+        raise InvalidInput(NOT_POISSON)
+    if type(sampler) is not UniformWithReplacementSampler:
+        raise InvalidInput("this loader is watched already, or its sampler is somebody's own; watch each training once")
+    if getattr(loader.collate_fn, "rand_on_empty", False):
+        raise InvalidInput("rand_on_empty=True puts random rows into empty batches; pass rand_on_empty=False")
+    if type(optimizer) not in (DPOptimizer, DPOptimizerFastGradientClipping):
+        known = "flat clipping on one machine is watched (grad_sample_mode 'hooks', 'functorch' or 'ghost')"
+        raise InvalidInput(f"an optimizer of class {type(optimizer).__name__} is refused: {known}")
+    if privacy_engine.dataset is not loader.dataset:
+        raise InvalidInput("the loader is not this engine's; pass what make_private returned")
+    if not isinstance(optimizer.max_grad_norm, int | float):
+        raise InvalidInput("one clip for the whole gradient is watched, got several; pass max_grad_norm as a number")
+
+
 class _DividedClip(float):
     """The clip, which tells by what it is divided: the lengths of the gradients."""
 
@@ -289,12 +298,11 @@ class _OrderChecked:
         return batch
 
 
-def _tensors(batch: Any) -> Iterator[Any]:
-    """Yield the tensors of a batch, in their order."""
+def _tensors(batch: Any) -> list[Any]:
+    """Return the tensors of a batch, in their order."""
     import torch
 
-    if torch.is_tensor(batch):
-        yield batch
-    elif isinstance(batch, Mapping | list | tuple):
-        for part in batch.values() if isinstance(batch, Mapping) else batch:
-            yield from _tensors(part)
+    if isinstance(batch, Mapping | list | tuple):
+        parts = batch.values() if isinstance(batch, Mapping) else batch
+        return [tensor for part in parts for tensor in _tensors(part)]
+    return [batch] if torch.is_tensor(batch) else []
