@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from perinstance.analysis import KeyQuantity, convert
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
-from perinstance.releases.adaops.mechanism import Request, plan
 
 
 def test_a_bound_fails_as_rarely_as_it_says_on_both_neighbours():
@@ -83,31 +82,6 @@ def test_what_only_rises_needs_no_wider_upper_bound():
     assert np.mean(count.bound(11.0 + noise) < 10.0) <= 0.02
     low = KeyQuantity("eigenvalue", 1.0, "lower", rises=True).released(distance=0.5, failure=0.02)
     assert np.mean(low.bound(11.0 + noise) > 10.0) == pytest.approx(0.02, rel=0.1)  # lower bounds must be widened
-
-
-@pytest.mark.parametrize("n_public", [None, 10_000])
-def test_adaops_is_built_from_the_parts(n_public):
-    """Its plan, once more by hand: noise, bounds and promise from the budget's shares alone."""
-    epsilon, delta, bound = 1.0, 1e-6, 2.0
-    spent = plan(Request(epsilon, delta, bound, 1.0, d=5, n_public=n_public, kappa=None))
-    parts = spent.conversion.bounds
-    assert len(parts) == 1 + (n_public is None) + (spent.size is not None)
-    assert sum(part.failure for part in parts) == pytest.approx(0.1 * delta, rel=1e-12)
-    assert spent.eigenvalue.scale == pytest.approx(bound**2 / spent.eigenvalue.distance, rel=1e-12)
-    widened = -ndtri(spent.eigenvalue.failure) + spent.eigenvalue.distance
-    assert spent.eigenvalue.bound(100.0) == pytest.approx(100.0 - widened * spent.eigenvalue.scale, rel=1e-11)
-    if n_public is None:
-        assert spent.count.bound(50.0) == pytest.approx(50.0 - ndtri(spent.count.failure) * spent.count.scale, rel=1e-9)
-    promised = spent.conversion.promise
-    assert promised.distance == pytest.approx(np.sqrt(sum(part.distance**2 for part in parts)), rel=1e-12)
-    assert 0.9 * delta <= promised.delta(epsilon) <= delta
-    assert promised == spent.corners.promise
-    for floor in (
-        (3.0, 1e4) if spent.size else ()
-    ):  # the size is released once the floor is known, for the same distance
-        later = spent.size_at(floor)
-        assert later.distance == spent.size.distance
-        assert later.scale == pytest.approx(np.log1p(1 / floor) / later.distance, rel=1e-9)
 
 
 def test_nothing_is_left_out():

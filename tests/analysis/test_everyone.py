@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from perinstance.analysis import everyone
 from perinstance.errors import InvalidInput, RefusedModel
@@ -10,10 +9,6 @@ from perinstance.folds.block import Block
 from tests.analysis.worlds import FAMILIES, fit_of, losses, release_of, table
 
 DELTA = 1e-6
-
-
-def inside_ball(X, radius):
-    return X * np.minimum(1.0, radius / np.maximum(np.linalg.norm(X, axis=-1, keepdims=True), 1e-300))
 
 
 def crowd(rng, fit, d, size, domain, x_bound):
@@ -30,31 +25,7 @@ def crowd(rng, fit, d, size, domain, x_bound):
     return np.where(rng.random((size, 1)) < 0.5, corner, np.clip(X, -x_bound, x_bound) * length)
 
 
-def best_of(release, fit, X, y_bound, rng, family):
-    y = y_bound * rng.choice([-1.0, 1.0], len(X))
-    if family != "objective":
-        return X, losses(release, fit, X, y, DELTA)
-    # the exact loss of objective perturbation is slow: rank by an exact Renyi divergence, then ask the best
-    rank = release.people(fit, Block(X, y), inside=False).pairs.renyi(3.0)
-    top = np.argsort(-rank)[:40]
-    return X[top], losses(release, fit, X[top], y[top], DELTA)
-
-
-def climbed(release, fit, x, domain, x_bound, y_bound):
-    """A generic optimiser, started at x; it knows nothing of trust regions."""
-
-    def into(v):
-        return inside_ball(v, x_bound) if domain == "ball" else np.clip(v, -x_bound, x_bound)
-
-    def loss(v):
-        rows = np.tile(into(v), (2, 1))
-        return -float(losses(release, fit, rows, np.array([y_bound, -y_bound]), DELTA).max())
-
-    found = minimize(loss, x, method="Nelder-Mead", options={"maxfev": 120, "fatol": 1e-9})
-    return -found.fun
-
-
-def attack(seed, family, domain="ball", size=10_000, climbs=2):
+def attack(seed, family, domain="ball", size=10_000):
     rng = np.random.default_rng(seed)
     d, n = int(rng.choice([1, 2, 3, 5, 10])), int(rng.choice([10, 50, 400]))
     X, y = table(rng, n, d)
@@ -64,10 +35,11 @@ def attack(seed, family, domain="ball", size=10_000, climbs=2):
     )
     fit = fit_of(release, X, y)
     answer = everyone(release, fit, DELTA, x_bound=x_bound, y_bound=y_bound, domain=domain)
-    people, found = best_of(release, fit, crowd(rng, fit, d, size, domain, x_bound), y_bound, rng, family)
-    best = found.max()
-    for i in np.argsort(-found)[:climbs]:
-        best = max(best, climbed(release, fit, people[i], domain, x_bound, y_bound))
+    people, y = crowd(rng, fit, d, size, domain, x_bound), y_bound * rng.choice([-1.0, 1.0], size)
+    if family == "objective":  # its exact loss is slow: rank by a Renyi divergence, then ask the best
+        top = np.argsort(-release.people(fit, Block(people, y), inside=False).pairs.renyi(3.0))[:40]
+        people, y = people[top], y[top]
+    best = losses(release, fit, people, y, DELTA).max()
     # the person it names is in the domain and loses what it says
     if domain == "ball":
         assert np.linalg.norm(answer.x) <= x_bound * (1 + 1e-12)
@@ -89,7 +61,7 @@ def test_nobody_in_the_ball_loses_more_and_somebody_as_much(family, seed):
 
 
 def test_objective_perturbation_in_the_ball():
-    assert attack(0, "objective", size=3000, climbs=0).gap < 0.01
+    assert attack(0, "objective", size=3000).gap < 0.01
 
 
 #: What the bracket of a box may leave open: it is enclosed in an ellipsoid, over which forms are larger.
@@ -99,7 +71,7 @@ BOX_GAP = 0.5
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("family", ["posterior", "output"])
 def test_nobody_in_the_box_loses_more(family, seed):
-    assert attack(seed, family, domain="box", size=3000, climbs=1).gap < BOX_GAP
+    assert attack(seed, family, domain="box", size=3000).gap < BOX_GAP
 
 
 def test_a_precision_that_is_not_round():

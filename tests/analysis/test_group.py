@@ -7,9 +7,8 @@ import pytest
 from perinstance.analysis import chain_bound, chain_pairs, group, group_pairs
 from perinstance.analysis.group_privacy import chain
 from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.folds.block import Block
 from perinstance.pairs import PosteriorSamplePair
-from tests.analysis.worlds import FAMILIES, fit_of, release_of, table
+from tests.analysis.worlds import fit_of, release_of, table
 
 DELTA = 1e-3
 
@@ -18,35 +17,6 @@ def laws(release, X, y, k):
     """Means and covariances without and with the first k people, by refitting."""
     both = [release.law(fit_of(release, X[k:], y[k:])), release.law(fit_of(release, X, y))]
     return [(law.mean, law.root @ law.root.T) for law in both]
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_leaving_and_joining_are_the_same_pair(family, intercept):
-    rng = np.random.default_rng(5)
-    X, y = table(rng, 60, 4)
-    y = y + 0.5
-    release = release_of(family, 1.0, intercept, scale=1.0)
-    with_, without = fit_of(release, X, y), fit_of(release, X[9:], y[9:])
-    leaving = group_pairs(release, with_, X[:9], y[:9])
-    joining = group_pairs(release, without, X[:9], y[:9], inside=False)
-    for direction in ("without", "with"):
-        for eps in (0.0, 0.5, 2.0):
-            assert leaving.delta(eps, direction)[0] == pytest.approx(joining.delta(eps, direction)[0], rel=1e-6)
-    steps = [
-        chain_pairs(release, fit, X[:9], y[:9], inside=inside) for fit, inside in ((with_, True), (without, False))
-    ]
-    assert np.allclose(steps[0].epsilon(1e-6), steps[1].epsilon(1e-6), rtol=1e-7)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_group_of_one_is_the_person(family):
-    rng = np.random.default_rng(6)
-    X, y = table(rng, 50, 3)
-    release = release_of(family, 1.0, True, scale=1.0)
-    fit = fit_of(release, X, y)
-    alone = release.people(fit, Block(X[:1], y[:1])).pairs.epsilon(1e-6)[0]
-    assert group(release, fit, X[:1], y[:1], 1e-6).epsilon == pytest.approx(alone, rel=1e-8)
 
 
 def test_a_whole_hospital():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import perinstance as pi
 from perinstance.analysis import everyone, worst_case_dp
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
@@ -49,10 +48,6 @@ def test_the_worst_data_set_attains_it(noise, statistic):
         assert losses(release, fit, people).max() <= answer.epsilon * (1 + 1e-9)
 
 
-def test_the_mean_of_nobody():
-    assert worst_case_dp(NoisyMean(scale=1.0), DELTA, n=None, d=1).epsilon == np.inf
-
-
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("size", [1e-200, 1.7e12, 1e200])
@@ -73,20 +68,3 @@ def test_a_loss_beyond_the_largest_float_is_an_upper_bound():
     fit = release.confidential_fit(ArraySweep(np.full((3, 1), 1e200), np.zeros(3)))
     answer = everyone(release, fit, DELTA, x_bound=1e200)
     assert (answer.epsilon, answer.kind) == (np.inf, "upper")
-
-
-def test_laplace_noise_on_several_columns_is_a_bound():
-    """Two columns that move by .4 and .9: delta is ``E (1 - e^(eps - L))_+`` over a fine grid, below the l1 bound."""
-    X = np.array([[0.4, 0.9], [0.1, 0.2]])
-    sums = pi.NoisyMean(scale=1.0, noise="laplace", statistic="sum")
-    audit = pi.audit(sums, X, delta=0.05)
-    assert list(audit.kind) == ["upper", "upper"]
-    assert list(pi.audit(sums, X[:, :1], delta=0.05).kind) == ["exact", "exact"]
-
-    x = np.linspace(-30, 30, 6001)
-    density = np.exp(-np.abs(x)) / 2 * (x[1] - x[0])
-    loss = sum(np.meshgrid(*(np.abs(x + move) - np.abs(x) for move in X[0]), indexing="ij"))
-    weight = np.outer(density, density)
-    at = float(audit.losses[0])
-    true = float((weight * np.maximum(0.0, 1 - np.exp(at - loss))).sum())
-    assert true < 0.9 * 0.05  # far from tight: not exact

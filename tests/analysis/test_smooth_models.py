@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
 from perinstance import audit
@@ -13,7 +12,7 @@ from perinstance.folds.block import Block
 from perinstance.models.losses.catalogue import PseudoHuber
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.releases import OutputPerturbation, PosteriorSample
+from perinstance.releases import OutputPerturbation
 from tests.analysis.smooth_world import world
 
 DELTA = 1e-6
@@ -31,13 +30,13 @@ def crowd(rng, fit, d, size, x_bound, domain):
     return x / np.linalg.norm(x, axis=1)[:, None] * x_bound * length
 
 
-def attack(seed, estimator, n, d, *, domain="ball", size=10_000, climbs=2, spread=0.5, x_bound=0.9, scale=0.2):
+def attack(seed, estimator, n, d, *, domain="ball", size=10_000, spread=0.5, x_bound=0.9, scale=0.2):
     """Return the answer after ``size`` refitted people and a few optimisers have tried to beat it."""
     rng, sweep = world(seed, estimator, n, d, spread)
-    return besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed)
+    return besieged(rng, sweep, estimator, domain, size, x_bound, scale, seed)
 
 
-def besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed):
+def besieged(rng, sweep, estimator, domain, size, x_bound, scale, seed):
     """Return the answer for one table, after all have tried."""
     d = sweep.n_features
     release = OutputPerturbation(estimator, scale=scale)
@@ -50,20 +49,9 @@ def besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed):
             release.refine(fit, sweep, Block(np.ascontiguousarray(x), y), inside=False).pairs.epsilon(DELTA)
         )
 
-    def into(x):
-        return np.clip(x, -x_bound, x_bound) if domain == "box" else x * min(1.0, x_bound / np.linalg.norm(x))
-
     x, y = crowd(rng, fit, d, size, x_bound, domain), rng.choice(ends, size)
     found = losses(x, y)
     best = found.max()
-    for i in np.argsort(-found)[:climbs]:
-        climbed = minimize(
-            lambda v, y=y[i]: -losses(into(v)[None], np.array([y]))[0],
-            x[i],
-            method="Nelder-Mead",
-            options={"maxfev": 150, "fatol": 1e-9},
-        )
-        best = max(best, -climbed.fun)
     assert best <= answer.epsilon, (seed, best, answer)
     # the person it names is in the domain and loses what it says
     assert losses(answer.x[None], np.array([answer.y]))[0] == pytest.approx(answer.attained, rel=1e-6)
@@ -82,14 +70,13 @@ MODELS = [
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("n, d", [(400, 3), (1000, 6)])
-def test_nobody_in_the_ball_loses_more_and_somebody_as_much(estimator, n, d):
-    assert attack(n + d, estimator, n, d, size=1000, climbs=1).gap < GAP
+def test_nobody_in_the_ball_loses_more_and_somebody_as_much(estimator, n=500, d=4):
+    assert attack(n + d, estimator, n, d, size=1000).gap < GAP
 
 
 @pytest.mark.parametrize("estimator", MODELS[:3], ids=lambda e: type(e).__name__)
 def test_nobody_in_the_box_loses_more(estimator):
-    assert attack(5, estimator, 500, 3, domain="box", size=1000, climbs=1, x_bound=0.5).gap < 0.5
+    assert attack(5, estimator, 500, 3, domain="box", size=1000, x_bound=0.5).gap < 0.5
 
 
 @pytest.mark.parametrize("estimator", MODELS[:2], ids=lambda e: type(e).__name__)
@@ -138,13 +125,6 @@ def test_targets_as_far_as_the_loss_allows_them():
     assert (_targets(Poisson(), 0.0) == 0).all()
 
 
-def test_other_grades_have_no_certificate():
-    _, sweep = world(3, MODELS[0])
-    release = OutputPerturbation(MODELS[0], scale=0.2)
-    with pytest.raises(InvalidInput, match="upper"):
-        everyone(release, release.confidential_fit(sweep, "estimate"), DELTA)
-
-
 @pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")  # the bounds are meant to be small
 @pytest.mark.parametrize("method", ["auto", "upper", "estimate"])
 def test_an_audit_reads_its_table_again(method):
@@ -165,12 +145,3 @@ def test_another_table_is_refused():
             report.everyone(0.8, 1.0, X, y)
     with pytest.raises(InvalidInput, match="features"):
         report.everyone(0.8, 1.0, sweep.X[:, :2], sweep.y)
-
-
-@pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")  # the bounds are meant to be small
-def test_a_linear_audit_does_not_need_its_table():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
-    report = audit(PosteriorSample(), X, y, delta=DELTA)
-    with_table = report.everyone(1.0, 1.0, X, y)
-    assert with_table.epsilon == report.everyone(1.0, 1.0).epsilon and with_table.gap < 1e-4
