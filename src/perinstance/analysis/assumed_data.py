@@ -70,19 +70,12 @@ def with_assumptions(
         log = np.log(2 / delta)
         closed = 0.5 * abs(c.gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log
         closed = float(closed + r * np.sqrt(2 * c.gamma * mu * log))
-    return Assumed(
-        epsilon,
-        delta,
-        mu,
-        r,
-        closed,
-        kind,
-        (
-            f"lambda_min(X'X + alpha I) >= {h:g} and ||theta_hat|| <= {theta_bound:g}",
-            f"||x|| <= {t:g}{' with the constant' if c.fit_intercept else ''}, |y| <= {y_bound:g}",
-            "taken from the data, the two numbers are confidential: declare them, or release them with noise",
-        ),
+    assumptions = (
+        f"lambda_min(X'X + alpha I) >= {h:g} and ||theta_hat|| <= {theta_bound:g}",
+        f"||x|| <= {t:g}{' with the constant' if c.fit_intercept else ''}, |y| <= {y_bound:g}",
+        "taken from the data, the two numbers are confidential: declare them, or release them with noise",
     )
+    return Assumed(epsilon, delta, mu, r, closed, kind, assumptions)
 
 
 def _corner(c: Mechanism, r: float, t: float, h: float, mu: float, delta: float) -> tuple[float, Kind]:
@@ -125,22 +118,11 @@ def exponential_mechanism(gamma: float, x_bound: float, y_bound: float, theta_bo
     """
     if not 0 < gamma < math.inf:
         raise InvalidInput(f"gamma must be a finite number > 0, got {gamma:g}")
-    y, x, theta = (
-        Fraction(declared_bound(name, value))
-        for name, value in (("y_bound", y_bound), ("x_bound", x_bound), ("theta_bound", theta_bound))
-    )
-    B = _rounded_up(Fraction(gamma) / 2 * (y + x * theta) ** 2)
-    return PureDP(
-        B,
-        4 * B,
-        "upper",
-        ("theta is sampled on the ball ||theta|| <= theta_bound only: not the Gaussian sample", "every data set"),
-    )
-
-
-def _rounded_up(exact: Fraction) -> float:
-    """Return the smallest float that is no less."""
-    if exact > Fraction(LARGEST):
-        return math.inf
-    found = float(exact)
-    return found if found >= exact else math.nextafter(found, math.inf)
+    given = {"y_bound": y_bound, "x_bound": x_bound, "theta_bound": theta_bound}
+    y, x, theta = (Fraction(declared_bound(name, value)) for name, value in given.items())
+    exact, B = Fraction(gamma) / 2 * (y + x * theta) ** 2, math.inf
+    if exact <= Fraction(LARGEST):  # the smallest float that is no less
+        B = float(exact)
+        B = B if exact <= B else math.nextafter(B, math.inf)
+    sampled = "theta is sampled on the ball ||theta|| <= theta_bound only: not the Gaussian sample"
+    return PureDP(B, 4 * B, "upper", (sampled, "every data set"))

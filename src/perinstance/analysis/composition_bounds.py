@@ -101,16 +101,9 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     if not len(total):
         raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
     delta = float(delta_array(delta, 1, zero=False))
-    return Composition(
-        simple(pairs, delta),
-        advanced(pairs, delta),
-        renyi(total, delta),
-        np.asarray(total.epsilon(delta)),
-        delta,
-        len(pairs),
-        total.kind,
-        ("the releases are independent given the data", "their parameters were fixed in advance"),
-    )
+    bounds = simple(pairs, delta), advanced(pairs, delta), renyi(total, delta)
+    assumptions = ("the releases are independent given the data", "their parameters were fixed in advance")
+    return Composition(*bounds, np.asarray(total.epsilon(delta)), delta, len(pairs), total.kind, assumptions)
 
 
 def simple(pairs: Sequence[Pairs], delta: float) -> Floats:

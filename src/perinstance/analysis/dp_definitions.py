@@ -11,7 +11,7 @@
 | random DP    | fixed    | 1 - g   | the loss that a share 1 - g does not exceed       |
 
 The worst-case definitions of the table are suprema of these columns: over targets (``everyone``), over data sets for
-one person (``one``: personal DP) or over both (``worst_case``).
+one person (``one_person``, ``personal_dp``) or over both (``worst_case_dp``).
 
 And what an attacker who knows everything but one bit, whether the person is in the data, concludes from an output.
 With prior probability pi of "in", an output theta moves the odds by exactly ``q(theta)/p(theta) = e^-L``. The best
@@ -114,14 +114,9 @@ def variants(pairs: Any, delta: float | None = None, orders: Sequence[float] = (
         "kl": vector.kl(),
         "tv": vector.tv(),
     }
-    return Variants(
-        tuple(columns),
-        np.column_stack(list(columns.values())),
-        float(delta),
-        tuple(float(order) for order in orders),
-        vector.kind,
-        ("the data set is fixed", "each target is one person; the pair is without and with that person"),
-    )
+    values, powers = np.column_stack(list(columns.values())), tuple(float(order) for order in orders)
+    assumptions = ("the data set is fixed", "each target is one person; the pair is without and with that person")
+    return Variants(tuple(columns), values, float(delta), powers, vector.kind, assumptions)
 
 
 @dataclass(frozen=True, slots=True)

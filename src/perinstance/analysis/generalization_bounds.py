@@ -97,20 +97,14 @@ def generalization(
         there = (np.exp(2 * target) * (1.0 if w is None else w)).mean()
         simple = float(0.5 * (np.exp(2 * eps).mean() + there) - 1 + delta * (1 + np.exp(eps).mean()))
     error = float(per_set.std(ddof=1) / n**0.5) if n > 1 and not population else np.nan
-    return GeneralizationBound(
-        float(per_set.mean()),
-        simple,
-        _variation(tv, tv_target, w, eps.shape),
-        0.0 if population else error,
-        n,
-        eps.shape[1],
-        weakest("upper" if population else "estimate", kind),
-        (
-            "the loss function has values in [0, 1]",
-            "the data set is drawn independently from one distribution" + ("" if same else "; the target from another"),
-            "each loss is that of a person who joins n - 1 others",
-        ),
+    variation, kind = _variation(tv, tv_target, w, eps.shape), weakest("upper" if population else "estimate", kind)
+    assumptions = (
+        "the loss function has values in [0, 1]",
+        "the data set is drawn independently from one distribution" + ("" if same else "; the target from another"),
+        "each loss is that of a person who joins n - 1 others",
     )
+    error = 0.0 if population else error
+    return GeneralizationBound(float(per_set.mean()), simple, variation, error, n, eps.shape[1], kind, assumptions)
 
 
 def _conditional(eps: Floats, target: Floats, w: Floats | None, delta: float, *, distinct: bool) -> Floats:

@@ -149,15 +149,9 @@ def group(
     delta = float(delta_array(delta, 1, zero=False))
     pairs = group_pairs(release, fit, X, y, inside=inside, sweep=sweep)
     chained = chain(chain_pairs(release, fit, X, y, inside=inside, sweep=sweep), delta)
-    return Group(
-        float(pairs.epsilon(delta)[0]),
-        chained.epsilon,
-        delta,
-        len(np.asarray(y)),
-        pairs,
-        pairs.kind,
-        ("the group is fixed", "P is without all of them, Q with all of them"),
-    )
+    assumptions = ("the group is fixed", "P is without all of them, Q with all of them")
+    epsilon = float(pairs.epsilon(delta)[0])
+    return Group(epsilon, chained.epsilon, delta, len(np.asarray(y)), pairs, pairs.kind, assumptions)
 
 
 def group_pairs(

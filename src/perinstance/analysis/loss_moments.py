@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.checked_numbers import real_values
+from perinstance.checked_numbers import is_whole, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
@@ -161,9 +161,8 @@ def bootstrap(
     # order statistics, outwards: nothing is interpolated towards an infinite loss
     low = np.quantile(sims, side, axis=0, method="lower")
     high = np.quantile(sims, 1 - side, axis=0, method="higher")
-    return Intervals(
-        estimate, low, high, level, draws, "estimate", ("the people are independent draws from a population",)
-    )
+    assumptions = ("the people are independent draws from a population",)
+    return Intervals(estimate, low, high, level, draws, "estimate", assumptions)
 
 
 def check_level(level: float) -> None:
@@ -173,7 +172,7 @@ def check_level(level: float) -> None:
 
 
 def _check_order(k: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    if not is_whole(k) or k < 1:
         raise InvalidInput(f"k must be a whole number >= 1, got {k!r}; try k=2")
 
 

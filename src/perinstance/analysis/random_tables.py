@@ -159,9 +159,5 @@ def over_random_tables(
     rng = np.random.default_rng() if rng is None else rng
     people = outsiders if callable(outsiders) else lambda _: outsiders
     found, kind = _each(release, ((*sampler(rng), *people(rng)) for _ in range(draws)), delta)
-    return LossSample(
-        found,
-        delta,
-        kind,
-        ("data sets are independent draws of the sampler", "each person joins a data set without them"),
-    )
+    assumptions = ("data sets are independent draws of the sampler", "each person joins a data set without them")
+    return LossSample(found, delta, kind, assumptions)

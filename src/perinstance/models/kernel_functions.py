@@ -15,6 +15,7 @@ positive definite, so answers are estimates.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -108,24 +109,20 @@ def _of_distance(of: Callable[[Floats], Floats], scales: ArrayLike, metric: str,
 
 def added(a: CovarianceFunction, b: CovarianceFunction) -> CovarianceFunction:
     """``k = k_a + k_b``."""
-    diagonal = None if a.diagonal is None or b.diagonal is None else a.diagonal + b.diagonal
-    return CovarianceFunction(
-        lambda x, z: a.value(x, z) + b.value(x, z),
-        lambda x: a.square(x) + b.square(x),
-        max(a.units, b.units) + 1.0,
-        diagonal,
-    )
+    return _combined(a, b, operator.add, max(a.units, b.units) + 1.0, 0.0)
 
 
 def multiplied(a: CovarianceFunction, b: CovarianceFunction) -> CovarianceFunction:
     """``k = k_a k_b``."""
-    diagonal = None if a.diagonal is None or b.diagonal is None else a.diagonal * b.diagonal
-    return CovarianceFunction(
-        lambda x, z: a.value(x, z) * b.value(x, z),
-        lambda x: a.square(x) * b.square(x) + TINY,
-        a.units + b.units + 1.0,
-        diagonal,
-    )
+    return _combined(a, b, operator.mul, a.units + b.units + 1.0, TINY)
+
+
+def _combined(a: CovarianceFunction, b: CovarianceFunction, of: Any, units: float, lost: float) -> CovarianceFunction:
+    def square(x: Floats) -> Floats:
+        return of(a.square(x), b.square(x)) + lost
+
+    diagonal = None if a.diagonal is None or b.diagonal is None else of(a.diagonal, b.diagonal)
+    return CovarianceFunction(lambda x, z: of(a.value(x, z), b.value(x, z)), square, units, diagonal)
 
 
 def power(a: CovarianceFunction, exponent: int) -> CovarianceFunction:
