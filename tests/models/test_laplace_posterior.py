@@ -81,5 +81,5 @@ def test_publishing_and_refusals():
     with pytest.raises(InvalidInput, match="upper"):
         release.confidential_fit(ArraySweep(X, y), "upper")
     for refused in (Ridge(), huber()):
-        with pytest.raises(RefusedModel, match="LaplaceShift"):
+        with pytest.raises(RefusedModel, match="Laplace"):
             LaplacePosterior(refused).problem()
