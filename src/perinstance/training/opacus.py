@@ -26,8 +26,6 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import GRADIENT_UP, SHORTEST_GRADIENT
 from perinstance.training.step_watch import Watch
 
-#: Steps whose lengths wait on their device to be counted together. Changes only speed.
-EVERY = 32
 #: What Opacus adds to a length before it divides by it, in the units of the clip.
 OPACUS_ADDS = 1.0e-6
 RESUME = (
@@ -62,18 +60,11 @@ class OpacusWatch(Watch):
         super().__init__(people, rate, noise_multiplier, clip)
         self._batches: deque[list[int]] = deque()
         self._lengths: list[Any] = []  # of the physical batches of the step under way
-        self._waiting: list[tuple[list[int], Any]] = []
         self._trouble: str | None = None
         self._added = added
         self._attached: _Attached | None = None
 
-    @property
-    def steps(self) -> int:
-        """How many steps were seen."""
-        return self._steps + len(self._waiting)
-
     def _catch_up(self) -> None:
-        self._count_waiting()
         self._look()
         at = self._attached
         if self._trouble is None and at is not None:  # the accountant is told of every step, in whatever process
@@ -119,41 +110,26 @@ class OpacusWatch(Watch):
             self._trouble = self._trouble or "gradients in half precision are clipped to more; train in float32"
 
     def _stepped(self, noise_multiplier: float, clip: float) -> None:
-        """Match the lengths of a step with the batch that was sampled for it."""
-        lengths, self._lengths = self._lengths, []
+        """Match the lengths of a step with the batch that was sampled for it, and count them."""
+        parts, self._lengths = [part.reshape(-1).double().cpu().numpy() for part in self._lengths], []
         if self._trouble is not None:
             return
-        found = sum(len(part) for part in lengths)
+        read = np.concatenate([np.zeros(0), *parts])
         if float(noise_multiplier) != self.noise_multiplier or float(clip) != self.clip:
             self._trouble = "noise or clip changed on the way (a scheduler?); one Watch is for one of each"
         elif not self._batches:
             self._trouble = "a step was taken without a batch of the watched loader"
-        elif found != len(batch := self._batches.popleft()):
-            sampled = f"a step had {found} gradients where {len(batch)} people were sampled"
+        elif len(read) != len(batch := self._batches.popleft()):
+            sampled = f"a step had {len(read)} gradients where {len(batch)} people were sampled"
             self._trouble = f"{sampled}; take one step for each batch, empty ones too"
-        else:
-            self._waiting.append((batch, lengths))
-        if len(self._waiting) >= EVERY:
-            self._count_waiting()
-
-    def _count_waiting(self) -> None:
-        """Fetch the lengths of all waiting steps at once, and count them."""
-        import torch
-
-        waiting, self._waiting = self._waiting, []
-        parts = [part.reshape(-1) for _, lengths in waiting for part in lengths if len(part)]
-        norms = np.zeros(0)
-        if parts:
-            read = torch.cat([part.to(parts[0].device) for part in parts]).double().cpu().numpy()
-            norms = np.maximum(read * GRADIENT_UP - self._added, SHORTEST_GRADIENT)
-        if np.isnan(norms).any():
+        elif np.isnan(read).any():
             self._trouble = "a gradient was not a number: the training has diverged"
-        elif waiting:
-            self._count([np.asarray(batch, dtype=np.intp) for batch, _ in waiting], norms)
+        else:
+            lengths = np.maximum(read * GRADIENT_UP - self._added, SHORTEST_GRADIENT)
+            self._count(np.asarray(batch, dtype=np.intp), lengths)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what was counted; batches and lengths of a step under way belong to the process they are in."""
-        self._count_waiting()
         self._look()
         return {**self.__dict__, "_batches": deque(), "_lengths": [], "_attached": None}
 

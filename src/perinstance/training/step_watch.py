@@ -166,20 +166,18 @@ class Watch:
             others = np.delete(np.arange(self.people), who)
             self._counts[others, self._level(lengths[others])] += 1
             lengths = lengths[who]
-        self._count([who], lengths)
+        self._count(who, lengths)
 
-    def _count(self, batches: list[NDArray[np.intp]], lengths: Floats) -> None:
-        """Count the steps of these batches; ``lengths`` has all their people behind each other."""
-        who = np.concatenate(batches)
+    def _count(self, who: NDArray[np.intp], lengths: Floats) -> None:
+        """Count a step; ``lengths`` are those of the people in its batch."""
         np.add.at(self._counts, (who, self._level(lengths)), 1)
         squares = (np.minimum(lengths, self.clip) / self.clip) ** 2
         # a square next to underflow loses digits, or is zero: whoever has a length has a normal one
         np.add.at(self._squares, who, np.where(lengths > 0, np.maximum(squares, TINY), 0.0))
-        sizes = [len(batch) for batch in batches]
-        self._steps += len(sizes)
+        smallest, largest = self._sizes or (len(who), len(who))
+        self._sizes = min(smallest, len(who)), max(largest, len(who))
+        self._steps += 1
         self._sampled += len(who)
-        before = self._sizes or (sizes[0], sizes[0])
-        self._sizes = min(before[0], *sizes), max(before[1], *sizes)
 
     def _level(self, lengths: Floats) -> NDArray[np.intp]:
         return counted(lengths, self.clip, self._counts.shape[1] - 1)
