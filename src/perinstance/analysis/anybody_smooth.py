@@ -63,7 +63,12 @@ def smooth_bracket(release: Any, fit: Any, delta: float, bounds: DeclaredBounds,
     theta = np.asarray(model.fit.theta)
     intercept = bool(objective.fit_intercept)
     d = len(theta) - int(intercept)
-    region = _region(bounds, d, intercept, side.around)
+    T = side.around.T
+    region = (
+        ellipsoid(np.full(d, float(bounds.x[0])), intercept)
+        if bounds.domain == "ball"
+        else enclosing(bounds.x, ((T.T * side.around.nu) @ T)[:d, :d], intercept)
+    )
     ys = _targets(objective.loss, bounds.y)
     labels = ys if fit.classes is None else np.asarray(fit.classes.labels)
     distance, rows = _plain(side, objective.loss, theta, region, ys)
@@ -145,13 +150,6 @@ def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> t
     sigma = 0.5 * (low + high)[np.argsort(-guess)[:TRIED]]
     rows = np.concatenate([region.rows(form.maximisers(sigma)) for form in forms[:2]])
     return float(distance.max()), rows
-
-
-def _region(bounds: DeclaredBounds, d: int, intercept: bool, around: Any) -> Domain:
-    """Return the ball, or an ellipsoid around the box."""
-    if bounds.domain == "ball":
-        return ellipsoid(np.full(d, float(bounds.x[0])), intercept)
-    return enclosing(bounds.x, ((around.T.T * around.nu) @ around.T)[:d, :d], intercept)
 
 
 def _targets(loss: Any, y_bound: float) -> Floats:

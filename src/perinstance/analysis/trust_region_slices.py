@@ -116,11 +116,10 @@ class Slices:
     def _parabola(self, nu: Floats, low: Floats, high: Floats) -> Floats:
         """Return the maximum of ``h_nu`` over [low, high], rounded up."""
         p0, p1, p2 = np.full(len(nu), self.constant) + nu, np.full(len(nu), 2 * self.linear), self.square - nu
-        if len(self.a):
-            inverse = 1.0 / (nu[:, None] - self.a)
-            p0 = p0 + inverse @ self.beta**2
-            p1 = p1 + 2 * (inverse @ (self.alpha * self.beta))
-            p2 = p2 + inverse @ self.alpha**2
+        inverse = 1.0 / (nu[:, None] - self.a)
+        p0 = p0 + inverse @ self.beta**2
+        p1 = p1 + 2 * (inverse @ (self.alpha * self.beta))
+        p2 = p2 + inverse @ self.alpha**2
         with np.errstate(divide="ignore", invalid="ignore"):
             vertex = np.where(p2 < 0, np.clip(-p1 / (2 * p2), low, high), low)
         best = np.full(len(nu), -np.inf)

@@ -88,18 +88,15 @@ class Gaps:
         return charge(value, lost)
 
 
-def gaps_from_mean(fit: MeanFit, X: NDArray, order: int) -> Gaps:
-    """Return the norms (l1 or l2) of ``x - mean``."""
-    return _gaps(X, fit.theta, fit.low, fit.error, order)
-
-
 def gaps_from_zero(X: NDArray, order: int) -> Gaps:
     """Return the norms of x."""
     zero = np.zeros(X.shape[1])
-    return _gaps(X, zero, zero, zero, order)
+    return gaps_from_mean(MeanFit(0, zero, zero, zero), X, order)
 
 
-def _gaps(X: NDArray, theta: Floats, low: Floats, error: Floats, order: int) -> Gaps:
+def gaps_from_mean(fit: MeanFit, X: NDArray, order: int) -> Gaps:
+    """Return the norms (l1 or l2) of ``x - mean``."""
+    theta, low = fit.theta, fit.low
     norm, exponent = np.empty(len(X)), None
     for run in pieces(X, X.shape[1]):
         norm[run] = _norms(X[run], theta, low, order, 0)
@@ -110,7 +107,7 @@ def _gaps(X: NDArray, theta: Floats, low: Floats, error: Floats, order: int) -> 
             norm[rows], exponent[rows] = _norms(X[rows], theta, low, order, power), -power
     # of a norm: the differences three halves of a unit, the sum of d terms half a unit each, root and divisions
     rounding = (len(theta) + 10) * UNIT
-    return Gaps(norm, exponent, rounding, math.fsum(error))  # the l1 norm of errors, no less than the other
+    return Gaps(norm, exponent, rounding, math.fsum(fit.error))  # the l1 norm of errors, no less than the other
 
 
 def _norms(X: NDArray, theta: Floats, low: Floats, order: int, power: int) -> Floats:

@@ -65,13 +65,8 @@ class Logistic(Loss):
         if step.size and not (step.min() > -2.0 and step.max() < 50.0):
             return _far_change(eta, step)
         p, q = expit(eta), expit(-eta)
-        e = np.expm1(step)  # p q (e^s - 1) / (q + p e^s)
-        below = e + 1
-        below *= p
-        below += q
-        e *= p * q
-        e /= below
-        return e
+        e = np.expm1(step)
+        return p * q * e / (q + p * (e + 1))
 
     def largest_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return self.curvature(y, np.maximum(np.abs(eta) - radius, 0.0))

@@ -149,23 +149,17 @@ def bound_hessian(sweep: Sweep, fit: SmoothFit, around: Whitening, farthest: flo
         soft = penalty * radii  # a curved penalty changes as well, within e^{+-}
         drop = eigen[:RADII] + 1 - exprel(-soft)
         return HessianBounds(loss.concordance, c, radii, None, drop, eigen[RADII:] + exprel(np.minimum(soft, 700)) - 1)
-    theta = [_largest(around, S + _penalty_change(fit, unit_roots, r)) for S, r in zip(sums, radii, strict=True)]
+    kappa = objective.penalty.concordance
+    with np.errstate(over="ignore"):  # ``sqrt(h) third`` of the rows e_k, h = (H^-1)_kk; zero for a quadratic
+        third = kappa * objective.penalty_curvature(fit.theta) * np.exp(kappa * np.outer(radii, unit_roots))
+    turned = objective.times(fit.n + 1) * unit_roots * third
+    theta = [_largest(around, S + np.diag(more)) for S, more in zip(sums, turned, strict=True)]
     return HessianBounds(loss.concordance, c, radii, slack * np.array(theta))
 
 
 def _largest(around: Whitening, S: Floats) -> float:
     """Return the largest eigenvalue of S relative to H."""
     return max(float(np.linalg.eigvalsh(around.T @ S @ around.T.T)[-1]), 0.0) if np.isfinite(S).all() else np.inf
-
-
-def _penalty_change(fit: SmoothFit, root: Floats, radius: float) -> Floats:
-    """``sqrt(h) third`` of the rows e_k, h = (H^-1)_kk."""
-    kappa = fit.objective.penalty.concordance
-    if not kappa:
-        return np.zeros((len(root), len(root)))
-    with np.errstate(over="ignore"):
-        third = kappa * fit.objective.penalty_curvature(fit.theta) * np.exp(kappa * root * radius)
-    return np.diag(fit.objective.times(fit.n + 1) * root * third)
 
 
 def steepest(block: Block, fit: SmoothFit) -> Highest:
