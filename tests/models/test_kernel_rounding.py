@@ -166,10 +166,10 @@ def _everyone(case, tally):
 
 def test_losses_of_hostile_tables_are_never_below_the_truth():
     tally: Counter = Counter()
-    for seed in range(0, 2 * 121, 7):
+    for seed in range(0, 2 * 121, 13):
         _everyone(_case(seed), tally)
-    assert tally["output", "exact"] > 100
-    assert tally["draw", "exact"] > 50
+    assert tally["output", "exact"] > 50
+    assert tally["draw", "exact"] > 25
 
 
 @pytest.mark.slow
