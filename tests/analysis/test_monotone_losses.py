@@ -52,8 +52,8 @@ def test_objective_perturbation_nobody_below_the_corner_loses_more(seed):
 def test_the_test_below_agrees_with_the_bound(seed):
     _, points, delta = cloud(seed, 10)
     ceiling = objective_upper(*points.T, delta)
-    assert objective_below(*points.T, delta, ceiling.max() * (1 + 1e-4)).all()
-    half = objective_below(*points.T, delta, ceiling.max() / 2)
+    assert objective_below(points.T, delta, ceiling.max() * (1 + 1e-4)).all()
+    half = objective_below(points.T, delta, ceiling.max() / 2)
     assert (ceiling[half] <= ceiling.max() / 2 * (1 + 1e-9)).all()
 
 

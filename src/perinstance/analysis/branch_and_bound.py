@@ -78,7 +78,7 @@ def search(
         if found.attained > best.attained:
             best = found
         level = max(best.attained, VANISHING) * (1 + tolerance)
-        done = objective_below(*parameters, delta, level) if objective else guess <= level
+        done = objective_below(parameters, delta, level) if objective else guess <= level
         if done.any():
             settled = max(settled, level if objective else float(guess[done].max()))
         cells = cells[:, ~done]
@@ -141,8 +141,8 @@ def loss_upper(family: str, parameters: tuple[Floats, ...], delta: float) -> Flo
 
     They are mu and rho of a posterior sample, the distance of output perturbation, R, mu and kappa of the objective's.
     """
-    bound = {"posterior": posterior_upper, "output": shift_upper, "objective": objective_upper}[family]
-    return bound(*parameters, delta)
+    bounds: dict[str, Any] = {"posterior": posterior_upper, "output": shift_upper, "objective": objective_upper}
+    return bounds[family](*parameters, delta)
 
 
 def objective_upper(R: ArrayLike, mu: ArrayLike, kappa: ArrayLike, delta: float) -> Floats:
@@ -153,8 +153,9 @@ def objective_upper(R: ArrayLike, mu: ArrayLike, kappa: ArrayLike, delta: float)
     return np.maximum(at_corner, _critical(R, mu, kappa))
 
 
-def objective_below(R: Floats, mu: Floats, kappa: Floats, delta: float, level: float) -> NDArray[np.bool_]:
+def objective_below(parameters: tuple[Floats, ...], delta: float, level: float) -> NDArray[np.bool_]:
     """Tell where ``objective_upper`` is at most ``level``: one profile instead of its inversion."""
+    R, mu, kappa = parameters
     below = _critical(R, mu, kappa) <= level
     if below.any():
         corner = objective_pairs(R[below], mu[below], kappa[below])

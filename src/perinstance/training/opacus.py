@@ -176,7 +176,8 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     inner = getattr(collate, "wrapped_collator_fn", None) or getattr(collate, "keywords", {}).get("collate_fn")
     if inner is not default_collate:
         loader.collate_fn = _OrderChecked(collate, out_of_order)
-    account, accumulate = optimizer.step_hook, getattr(optimizer, "accumulate", None)
+    account = optimizer.step_hook
+    accumulate: Any = getattr(optimizer, "accumulate", None)
 
     def told() -> None:
         """Read the lengths that ghost clipping left in the parameters, once for each physical batch."""

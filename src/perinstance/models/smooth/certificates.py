@@ -212,7 +212,7 @@ def own_row(bounds: HessianBounds, loss: Loss, y: Floats, eta: Floats, h: Floats
 
 def step_ball(bounds: HessianBounds, a: Floats, inflation: Floats, own: OwnRow | None) -> StepBall:
     """Solve ``r lo(r) = a`` by each available bound and keep the best; ``own`` belongs to outsiders."""
-    if bounds.drop is not None and bounds.rise is not None:
+    if bounds.drop is not None:
         return _by_profile(bounds, a, inflation, own)
     c = bounds.c * np.sqrt(inflation)
     if own is not None:
@@ -240,6 +240,7 @@ def step_ball(bounds: HessianBounds, a: Floats, inflation: Floats, own: OwnRow |
 
 def _by_profile(bounds: HessianBounds, a: Floats, inflation: Floats, own: OwnRow | None) -> StepBall:
     """Return the smallest tabulated radius that the step does not leave."""
+    assert bounds.drop is not None and bounds.rise is not None
     found = StepBall(np.full(a.shape, np.inf), np.ones(a.shape), np.ones(a.shape))
     # an outsider's own row may lose at most its whole curvature, or win what is missing to 1
     fall = rise = np.zeros(a.shape)
