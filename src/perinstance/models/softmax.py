@@ -225,7 +225,8 @@ def _piece(
     b = _blocks(model.fit, around, X, y)
     V, V1, V2 = b.V
     eye = np.eye(V.shape[1])
-    M = np.linalg.eigvalsh(b.root.transpose(0, 2, 1) @ V @ b.root)[:, -1]  # the largest leverage of the block
+    # the largest leverage of the block
+    M: Floats = np.asarray(np.linalg.eigvalsh(b.root.transpose(0, 2, 1) @ V @ b.root)[:, -1], dtype=np.float64)
     thin = max(THIN, 1e3 * around.error) > 1 - M if inside else ~(HEAVY > 1 + M) | around.unusable
     root = np.where(thin[:, None, None], 0.0, b.root)
     left = root.transpose(0, 2, 1)
@@ -235,12 +236,12 @@ def _piece(
     Vu, along = V @ u, V1 @ u
     a = np.sqrt(np.maximum(_quadratic(u, V, u) + sign * _quadratic(Vu, S, Vu), 0))
     size = np.sqrt(np.maximum(_quadratic(u, V1, u), 0))
-    inflation = 1 / np.where(thin, 1.0, 1 - M) if inside else np.ones(len(M))
+    inflation: Floats = 1 / np.where(thin, 1.0, 1 - M) if inside else np.ones(len(M))
     leverage = M * inflation if inside else M
     # one number for the residual of a vector: the probability of the other classes, signed like y - mean
     residual = -np.take_along_axis(b.residuals, y.astype(np.intp)[:, None], axis=1)[:, 0] * inflation
     if bounds is None:
-        return np.where(thin, np.inf, size), leverage, residual
+        return np.asarray(np.where(thin, np.inf, size), dtype=np.float64), leverage, residual
     dual = np.sqrt(np.maximum(_quadratic(u, V2, u) + float(inside) * _quadratic(along, N, along), 0))
     lam = around.nu[-1] + np.maximum(np.einsum("nkm,nmk->n", N, V1), 0) * float(inside)
     # what T is off moves the step by as much of its own length, in whatever direction
@@ -254,7 +255,8 @@ def _piece(
             third = np.where(sharp > 0, M / sharp * np.exp(np.outer(bounds.radius, np.sqrt(sharp))), 0.0)
         own = OwnRow(sharp, M, third)
     found = distance_bound(step, step_ball(bounds, step.a, inflation, own)) + 2 * np.sqrt(lam) * off
-    return np.where(thin, np.inf, (1 + 16 * around.error * inflation) * found), leverage, residual
+    distance = np.where(thin, np.inf, (1 + 16 * around.error * inflation) * found)
+    return np.asarray(distance, dtype=np.float64), leverage, residual
 
 
 def _quadratic(u: Floats, M: Floats, v: Floats) -> Floats:

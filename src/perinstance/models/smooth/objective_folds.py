@@ -201,10 +201,8 @@ class Folded:
     def at(self, theta: Floats) -> Slopes:
         """Add the penalty (as often as it counts) and the person who is out or in to the folded sums."""
         s: Slopes = self.sweep.fold(partial(slopes, objective=self.objective, theta=theta, out=self.out))
-        parts: list[tuple[float, tuple[Any, ...]]] = [
-            (1.0, (s.value, s.gradient, s.hessian)),
-            (1.0, self.objective.penalised(theta, self.n)),
-        ]
+        penalty = self.objective.penalised(theta, self.n)
+        parts: list[tuple[float, Any]] = [(1.0, (s.value, s.gradient, s.hessian)), (1.0, penalty)]
         if self.other is not None and (times := self.other.sign + s.left_out):  # of k equal rows, k - 1 stay
             row = self.other_row
             parts.insert(1, (float(times), self.objective.sums(row.X, row.y, theta)))
