@@ -49,10 +49,9 @@ class AccuracyComparison(ShownAsTable):
         return "AccuracyComparison(confidential)"  # a repr ends up in logs
 
     def __str__(self) -> str:
-        lines = [f"{self.measure} on held-out rows ({self.parts} parts), confidential"]
-        for name, error in (("private", self.private), ("not private", self.not_private), ("no model", self.constant)):
-            lines.append(f"  {name:<12} {error:.4g}")
-        return "\n".join(lines)
+        errors = {"private": self.private, "not private": self.not_private, "no model": self.constant}
+        lines = (f"  {name:<12} {error:.4g}" for name, error in errors.items())
+        return "\n".join([f"{self.measure} on held-out rows ({self.parts} parts), confidential", *lines])
 
 
 def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PARTS) -> AccuracyComparison:

@@ -169,19 +169,9 @@ def _neighbours(
     missed = exact(square) - (2 * z.transpose() * toward)[0, 0] + (z.transpose() * added * z)[0, 0]
     full = np.column_stack([people.X, np.ones((len(people.X), p - people.X.shape[1]))])
     rows = balls(full) * lift
-    theta = lift * z
-    return GroupNeighbours(
-        rows=rows,
-        aim=[exact(v) for v in people.y.tolist()],
-        added=added,
-        toward=toward - added * z,
-        miss=missed.nonnegative_part().sqrt(),
-        root=root,
-        z=z,
-        lift=lift,
-        raw=raw,
-        raw_toward=raw_moment - raw * theta,
-    )
+    aim, miss = [exact(v) for v in people.y.tolist()], missed.nonnegative_part().sqrt()
+    raw_toward = raw_moment - raw * (lift * z)
+    return GroupNeighbours(rows, aim, added, toward - added * z, miss, root, z, lift, raw, raw_toward)
 
 
 def spectrum(M: Matrix, vector: Matrix) -> Spectrum:

@@ -127,12 +127,8 @@ class LossSample(ShownAsTable):
         below = bdtr(np.arange(n, dtype=np.float64), n, share)  # P(Binomial <= i)
         low = int(np.searchsorted(below, side)) - 1
         high = int(np.searchsorted(below, 1 - side)) + 1
-        return Between(
-            float(attained_quantile(each, share)),
-            float(each[low]) if low >= 0 else 0.0,
-            float(each[high]) if high < n else np.inf,
-            level,
-        )
+        bottom, top = float(each[low]) if low >= 0 else 0.0, float(each[high]) if high < n else np.inf
+        return Between(float(attained_quantile(each, share)), bottom, top, level)
 
     def moments(self, k: int = 2) -> Moments:
         """Return raw moments of all losses that occurred; an estimate of those of the distribution."""

@@ -61,12 +61,9 @@ def efficiency(gram: ArrayLike, alpha: float, gamma: float, sigma: float, theta:
         raise InvalidInput("X'X is singular and alpha is 0: the posterior is improper; use alpha > 0")
     with np.errstate(divide="ignore"):
         least_squares = sigma**2 * float(np.sum(1 / values))
-    return Efficiency(
-        estimation=sigma**2 * float(np.sum(values / shifted**2)),
-        sampling=float(np.sum(1 / shifted)) / gamma,
-        bias=alpha**2 * float(np.sum((V.T @ theta / shifted) ** 2)),
-        least_squares=least_squares,
-    )
+    bias = alpha**2 * float(np.sum((V.T @ theta / shifted) ** 2))
+    estimation = sigma**2 * float(np.sum(values / shifted**2))
+    return Efficiency(estimation, float(np.sum(1 / shifted)) / gamma, bias, least_squares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,14 +122,11 @@ class KernelProblem:
         covariance = self.kernel.value(self.points, self.points) - KT @ B
         # k_s'M k_t = k_s'b_t + b_s'rho_t + rho_s'M rho_t
         lost = np.abs(B).T @ residual[:, 1:] + np.outer(solutions.size[1:], solutions.size[1:]) / self.noise
-        lost += np.outer(s, self._product_units(len(X)) * (inverse.lengths @ np.abs(B)))
+        units = (len(X) + self.kernel.units + 2.0) * UNIT  # k_x'a is off by at most this times s(x) l'|a|
+        lost += np.outer(s, units * (inverse.lengths @ np.abs(B)))
         lost += (self.kernel.units + 2.0) * UNIT * np.outer(s, s)
         place = {_key(row, t): i for i, (row, t) in enumerate(zip(X, y, strict=True))}
         return KernelFit(inverse.slim(), solutions, KT @ x[:, 0], covariance, lost, place, precision)
-
-    def _product_units(self, n: int) -> float:
-        """``k_x'a`` over n people is off by at most this times ``s(x) l'|a|``."""
-        return (n + self.kernel.units + 2.0) * UNIT
 
     def seen(self, fit: KernelFit, X: NDArray, y: NDArray, inside: bool = True) -> Seen:
         """Return residual, leverage and covariances of each person."""
@@ -160,7 +157,7 @@ class KernelProblem:
         # |k_x - A h| is at most this times l
         left = inverse.solved_to(h) + self.kernel.units * UNIT * s
         left_size = left * column_lengths(inverse.lengths[:, None])
-        units = self._product_units(len(inverse.X))
+        units = (len(inverse.X) + self.kernel.units + 2.0) * UNIT  # k_x'a is off by at most this times s(x) l'|a|
         variance = np.array([self.kernel.value(x[None], x[None])[0, 0] for x in X])
         v = np.maximum(variance - np.einsum("ij,ij->j", k, h), 0)
         # k'M k = k'h + h'rho + rho'M rho, and likewise with the solutions for the targets and the points

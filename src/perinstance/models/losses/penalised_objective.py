@@ -172,12 +172,7 @@ class SmoothL1Penalty:
 
 @dataclass(frozen=True, slots=True)
 class SmoothObjective(RowObjective):
-    """A loss, a penalty on the coefficients and the convention (see above).
-
-    >>> from perinstance.models.losses.catalogue import Logistic
-    >>> SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=True).width(3)
-    4
-    """
+    """A loss, a penalty on the coefficients and the convention (see above)."""
 
     loss: Loss
     penalty: Any = field(default_factory=RidgePenalty)  #: a ``RidgePenalty``, or another class with its methods
@@ -196,10 +191,6 @@ class SmoothObjective(RowObjective):
         out = np.zeros_like(theta)
         out[..., : part.shape[-1]] = part
         return out
-
-    def penalty_value(self, theta: Floats) -> float:
-        """R, once."""
-        return float(np.sum(self.penalty.value(self._penalised(theta))))
 
     def penalty_slope(self, theta: Floats) -> Floats:
         """R', once; zero at a free intercept."""
@@ -245,7 +236,8 @@ class SmoothObjective(RowObjective):
 
     def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
         k = self.times(n)
-        return k * self.penalty_value(theta), k * self.penalty_slope(theta), np.diag(k * self.penalty_curvature(theta))
+        value = float(np.sum(self.penalty.value(self._penalised(theta))))
+        return k * value, k * self.penalty_slope(theta), np.diag(k * self.penalty_curvature(theta))
 
     def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
         """Changes of R', as often as it counts; of a quadratic without cancellation."""
