@@ -272,27 +272,6 @@ def test_tables_of_one_to_three_people(n, estimator, method):
             assert np.isinf(losses).all()  # alpha weighs a mean over nobody: without her there is no minimum
 
 
-def test_huge_counts_and_zero_rows():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(80, 2))
-    X[5] = 0.0
-    y = rng.poisson(np.exp(18 + 0.3 * X[:, 0])).astype(float)  # tens of millions
-    model, sweep = problem_of(PoissonRegressor(alpha=0.1)), ArraySweep(X, y)
-    fit = model.fit(sweep, None, "upper")
-    theta = refit("poisson", X, y, 0.1, intercept=True, mean=True, start=fit.theta)
-    moved = model.movement(fit, Block(X, y))
-    exact = model.refine(fit, sweep, Block(X, y)).distance
-    for i in (0, 5):
-        truth = (
-            refit("poisson", np.delete(X, i, 0), np.delete(y, i), 0.1, intercept=True, mean=True, start=theta) - theta
-        )
-        assert exact[i] == pytest.approx(np.linalg.norm(truth), rel=1e-6)
-        assert moved.distance[i] >= np.linalg.norm(truth) * (1 - 1e-6)
-    nothing = np.zeros((30, 2))  # only the penalty speaks, and the people's share of it
-    fit = problem_of(LogisticRegression(fit_intercept=False)).fit(ArraySweep(nothing, np.arange(30.0) % 2))
-    assert fit.theta == pytest.approx(np.zeros(2))
-
-
 def test_robust_regression_by_its_own_name():
     X, y = _table("huber")
     model = huber(alpha=0.1, width=1.35)

@@ -15,7 +15,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.kernel_ridge import predictions
 from perinstance.models.problem_registry import problem_of
-from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.gaussian_process_sample import GaussianProcessSample
 
 RNG = np.random.default_rng(12)
@@ -29,53 +29,11 @@ PROCESS = GaussianProcessRegressor(
 )
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [RIDGE, KernelRidge(alpha=0.1, kernel="polynomial", degree=2, coef0=1.0), KernelRidge(alpha=1.0), PROCESS],
-    ids=["rbf", "polynomial", "linear", "process"],
-)
-@pytest.mark.parametrize("precision", [None, np.diag([1.0, 2.0, 3.0, 4.0]) + 0.5])
-def test_predictions_at_points_against_refits(estimator, precision):
-    model, sweep = predictions(estimator, T), ArraySweep(X, Y, rows=17)
-    fit = model.fit(sweep, precision)
-    here = estimator.fit(X, Y).predict(T)
-    assert fit.theta == pytest.approx(here, rel=1e-9)
-    A = np.eye(4) if precision is None else precision
-    found = model.movement(fit, Block(X, Y))
-    for i in (0, 8, 9, 30):
-        D = estimator.fit(np.delete(X, i, 0), np.delete(Y, i)).predict(T) - here
-        assert found.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
-        alone = estimator.predict(X[i : i + 1])[0]
-        assert found.residual[i] == pytest.approx(Y[i] - alone, rel=1e-7)
-    outside = model.movement(fit, Block(X[:3] + 0.3, Y[:3]), False)
-    for i in range(3):
-        D = estimator.fit(np.vstack([X, X[i] + 0.3]), np.append(Y, Y[i])).predict(T) - here
-        assert outside.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
-
-
 def _posterior(rows, targets):
     kernel, noise = ConstantKernel(1.5) * RBF(0.9), 0.3
     M = np.linalg.inv(kernel(rows) + noise * np.eye(len(rows)))
     KT = kernel(T, rows)
     return KT @ M @ targets, kernel(T) - KT @ M @ KT.T
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_draw_at_points_is_the_pair_of_two_gaussians(inside):
-    gamma = 0.7
-    release = GaussianProcessSample(PROCESS, T, gamma=gamma)
-    fit = release.confidential_fit(ArraySweep(X, Y))
-    Z, z = (X[:5], Y[:5]) if inside else (X[:5] + 0.2, Y[:5])
-    found = release.people(fit, Block(Z, z), inside).pairs
-    everyone = _posterior(X, Y)
-    for i in range(5):
-        if inside:
-            p, q = _posterior(np.delete(X, i, 0), np.delete(Y, i)), everyone
-        else:
-            p, q = everyone, _posterior(np.vstack([X, Z[i]]), np.append(Y, z[i]))
-        pair = GeneralGaussian.from_moments(p[0][None], p[1][None] / gamma, q[0][None], q[1][None] / gamma)
-        for delta in (1e-3, 1e-8):
-            assert found[i].epsilon(delta) == pytest.approx(pair.epsilon(delta), rel=1e-6)
 
 
 @pytest.mark.parametrize("direction", ["with", "without"])

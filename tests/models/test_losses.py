@@ -50,15 +50,6 @@ def test_value_slope_curvature_agree_with_the_formulas(name, eta, u, t):
 
 @everyone
 @points
-def test_slope_is_the_derivative_of_the_value(name, eta, u, t):
-    loss, y = CATALOGUE[name], np.array([target(name, u)])
-    h = 1e-5
-    ahead, behind = loss.value(y, np.array([eta + h])), loss.value(y, np.array([eta - h]))
-    assert (ahead - behind) / (2 * h) == pytest.approx(loss.slope(y, np.array([eta])), rel=1e-4, abs=2e-5)
-
-
-@everyone
-@points
 def test_slope_change_is_a_difference_of_slopes(name, eta, u, t):
     loss, y, e = CATALOGUE[name], np.array([target(name, u)]), np.array([eta])
     for step in (t, -t):
