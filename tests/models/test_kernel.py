@@ -29,13 +29,6 @@ PROCESS = GaussianProcessRegressor(
 )
 
 
-def _posterior(rows, targets):
-    kernel, noise = ConstantKernel(1.5) * RBF(0.9), 0.3
-    M = np.linalg.inv(kernel(rows) + noise * np.eye(len(rows)))
-    KT = kernel(T, rows)
-    return KT @ M @ targets, kernel(T) - KT @ M @ KT.T
-
-
 @pytest.mark.parametrize("direction", ["with", "without"])
 def test_a_larger_leverage_tells_more_if_the_residual_is_larger_too(direction):
     """What charging a posterior pair rests on; a larger leverage alone can tell less."""
