@@ -28,7 +28,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift, LaplaceShift, Pairs
 from perinstance.pairs.kinds import KINDS, Kind, is_bound, weakest
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.noisy_sums import MovesTogether
+from perinstance.releases.base.log_ratios import MovesTogether
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -93,20 +93,16 @@ class LaplacePosterior(AnsweringModel):
 
     def people(self, fit: SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: estimates, left open when exact answers are wanted."""
-        X, y = block.X, block.y
-        codes = y if fit.classes is None else fit.classes.codes(y)
+        X, codes, alone = self._seen(fit, block, inside)
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
-        opened = np.full(len(X), fit.model.kind == "exact") | ~np.isfinite(first.distance)
-        if fit.classes is not None:
-            opened = opened | fit.classes.alone(codes, inside)
+        opened = alone | (fit.model.kind == "exact") | ~np.isfinite(first.distance)
         pairs = GeneralGaussian(w.excess, w.shift, kind="estimate")
         return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Refit mean and Hessian without (or with) each of these people."""
-        X, y = block.X, block.y
-        codes = y if fit.classes is None else fit.classes.codes(y)
+        X, codes, alone = self._seen(fit, block, inside)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
         smooth = fit.model.fit
@@ -116,14 +112,19 @@ class LaplacePosterior(AnsweringModel):
         size, found = measured(refits.D, smooth.hessian), distances(refits, smooth.hessian)
         # nothing bounds what rounding takes from the spectrum: where it takes too much, the answer is an estimate
         rough = (found.kind_code != EXACT) | np.logical_not(model.inside.around.error <= EXACT_SHARE)
-        none = ~np.isfinite(found.value)  # no minimum without the person: no finite loss can be stated
-        if fit.classes is not None:
-            alone = fit.classes.alone(codes, inside)  # without the person there is one class less
-            none, rough = none | alone, rough & ~alone
+        none = alone | ~np.isfinite(found.value)  # no minimum without the person: no finite loss can be stated
         with np.errstate(invalid="ignore"):
             raised = w.shift * np.where(size > 0, found.value / np.where(size > 0, size, 1.0), 1.0)[:, None]
-        pairs = GeneralGaussian(w.excess, np.where(none[:, None], np.inf, raised), np.where(rough, ESTIMATE, EXACT))
+        kind = np.where(rough & ~alone, ESTIMATE, EXACT)
+        pairs = GeneralGaussian(w.excess, np.where(none[:, None], np.inf, raised), kind)
         return People(first.leverage, first.residual, pairs)
+
+    def _seen(self, fit: SmoothAudit, block: Block, inside: bool) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
+        """Return rows, targets as the model has them, and who is alone in a class: without them there is one less."""
+        if fit.classes is None:
+            return block.X, block.y, np.zeros(len(block.X), dtype=bool)
+        codes = fit.classes.codes(block.y)
+        return block.X, codes, fit.classes.alone(codes, inside)
 
     def law(self, fit: SmoothAudit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

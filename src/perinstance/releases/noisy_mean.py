@@ -20,9 +20,8 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.log_ratios import LogRatios, output_of
+from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of
 from perinstance.releases.base.model_document import PublishedNumbers
-from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, Moved
@@ -58,9 +57,7 @@ class NoisyMean(WritesModel):
 
     def mechanism(self) -> Mechanism:
         """Describe the release: means or sums plus independent noise."""
-        scale = positive("scale", self.scale)
-        noise: Noise = "laplace" if one_of("noise", self.noise, NOISES) == "laplace" else "gaussian"
-        statistic: Moved = "sum" if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else "mean"
+        scale, noise, statistic = self._declared()
         return Mechanism(
             name="NoisyMean",
             moved=statistic,
@@ -72,11 +69,15 @@ class NoisyMean(WritesModel):
             own_row=statistic == "sum",
         )
 
+    def _declared(self) -> tuple[float, Noise, Moved]:
+        scale = positive("scale", self.scale)
+        noise: Noise = "laplace" if one_of("noise", self.noise, NOISES) == "laplace" else "gaussian"
+        statistic: Moved = "sum" if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else "mean"
+        return scale, noise, statistic
+
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up without a rounding error, in one pass."""
-        positive("scale", self.scale)
-        one_of("noise", self.noise, NOISES)
-        one_of("statistic", self.statistic, ("mean", "sum"))
+        self._declared()
         return fit_means(sweep)
 
     def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
@@ -111,9 +112,9 @@ class NoisyMean(WritesModel):
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the exact sums or means (rational numbers) and the noise: what ``fit`` draws from."""
-        noise: Noise = "laplace" if one_of("noise", self.noise, NOISES) == "laplace" else "gaussian"
-        parts = 1 if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else len(X)
-        return Noisy([total / parts for total in exact_sums(X)], positive("scale", self.scale), noise)
+        scale, noise, statistic = self._declared()
+        parts = 1 if statistic == "sum" else len(X)
+        return Noisy([total / parts for total in exact_sums(X)], scale, noise)
 
     def law(self, fit: MeanFit) -> Law:
         """Return the mean (or sum) and the noise."""
@@ -129,45 +130,43 @@ class NoisyMean(WritesModel):
 
     def moved_together(self, fit: MeanFit, rows: Floats) -> GaussianShift | LaplaceShift:
         """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
-        mechanism, k = self.mechanism(), len(rows)
+        (scale, noise, statistic), k = self._declared(), len(rows)
+        left, order = fit.n_people - k, 1 if noise == "laplace" else 2
         with working_precision(PRECISION):
-            moves, left = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))], fit.n_people - k
-            if mechanism.moved == "mean" and left:
+            moves = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))]
+            if statistic == "mean" and left:
                 means = [arb(t) + arb(low, e) for t, low, e in zip(fit.theta, fit.low, fit.error, strict=True)]
                 moves = [(move - k * mean) / left for move, mean in zip(moves, means, strict=True)]
-            order = 1 if mechanism.noise == "laplace" else 2
-            distance = distance_of(moves, mechanism.scale, order)
-        if mechanism.moved == "mean" and not left:  # there is no mean of nobody
-            distance = np.inf
+            # there is no mean of nobody
+            distance = np.inf if statistic == "mean" and not left else distance_of(moves, scale, order)
         if order == 1:
             return LaplaceShift([distance], "exact" if len(moves) == 1 else "upper")
         return GaussianShift([distance])
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""
-        mechanism, d = self.mechanism(), sweep.n_features
-        noise: Noise = "laplace" if mechanism.noise == "laplace" else "gaussian"
+        (scale, noise, statistic), d = self._declared(), sweep.n_features
         totals: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, np.ones(len(block))))
-        sums, others = [totals.fraction(j, d) for j in range(d)], totals.n - 1 if outside is None else totals.n
-        if mechanism.moved == "mean":
-            sums = [total / totals.n for total in sums]
+        parts = 1 if statistic == "sum" else totals.n
+        sums = [totals.fraction(j, d) / parts for j in range(d)]
         output = output_of(self, published, d)
+        others = totals.n - 1 if outside is None else totals.n + 1
 
         def answer(block: Block) -> LogRatios:
+            found: list[Ball | None] = []
             with working_precision(PRECISION):
-                drawn, centre = NoisySums.of(output, sums, [mechanism.scale] * d, noise), [exact(c) for c in sums]
-                rows = [[arb(v) for v in row] for row in np.asarray(block.X, dtype=np.float64).tolist()]
-                if mechanism.moved == "sum":
-                    return LogRatios.of([ratio(drawn, row) for row in rows])
-                if not others:  # there is no mean of nobody
-                    return LogRatios.of([None for _ in rows])
-                parts = others if outside is None else others + 1
-                steps = ([(x - c) / parts for x, c in zip(row, centre, strict=True)] for row in rows)
-                return LogRatios.of([ratio(drawn, step) for step in steps])
-
-        def ratio(drawn: NoisySums, step: list[Ball]) -> Ball:
-            # an outsider moves the centre by step from here: the ratio of leaving by -step, turned
-            return drawn.log_ratio(step) if outside is None else -drawn.log_ratio([-u for u in step])
+                drawn, centre = NoisySums.of(output, sums, [scale] * d, noise), [exact(c) for c in sums]
+                for row in np.asarray(block.X, dtype=np.float64).tolist():
+                    step = [arb(v) for v in row]
+                    if statistic == "mean" and others:
+                        step = [(x - c) / others for x, c in zip(step, centre, strict=True)]
+                    if statistic == "mean" and not others:  # there is no mean of nobody
+                        found.append(None)
+                    elif outside is None:
+                        found.append(drawn.log_ratio(step))
+                    else:  # an outsider moves the centre by step from here: the ratio of leaving by -step, turned
+                        found.append(-drawn.log_ratio([-u for u in step]))
+            return LogRatios.of(found)
 
         return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
 

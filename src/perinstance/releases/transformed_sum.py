@@ -31,9 +31,8 @@ from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
+from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of, refuse_outside
 from perinstance.releases.base.model_document import PublishedNumbers
-from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism
@@ -134,12 +133,14 @@ class SlowScalingSum(WritesModel):
         self._declared()
         sums: ColumnSums = sweep.fold(lambda block: column_sums(Block(_amounts(block.X), block.y, block.start)))
         one = 1 << UNIT_BITS
-        beyond = [j for j, total in enumerate(sums.units) if total > _units(LARGEST)]
+        beyond = [j for j, total in enumerate(sums.units) if total > int(LARGEST) * one]
         if beyond:
             raise InvalidTable(f"column {beyond[0]}: its sum is beyond the largest float; use a larger unit")
         high = np.array([total / one for total in sums.units])
-        rest = [total - _units(part) for total, part in zip(sums.units, high.tolist(), strict=True)]
-        return SumFit(sums.n, high, np.array([part / one for part in rest]), sums.units)
+        low = [
+            float(Fraction(total, one) - Fraction(part)) for total, part in zip(sums.units, high.tolist(), strict=True)
+        ]
+        return SumFit(sums.n, high, np.array(low), sums.units)
 
     def people(self, fit: SumFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the length of the row."""
@@ -197,9 +198,8 @@ class SlowScalingSum(WritesModel):
                 centre = [_transformed(transform, offset, total) for total in sums]
                 drawn, found = NoisySums.of(output, centre, [scale] * len(sums), "gaussian"), []
                 for row in _amounts(block.X).tolist():
-                    without = [abs(total - arb(x)) for total, x in zip(sums, row, strict=True)]
-                    steps = (c - _transformed(transform, offset, w) for c, w in zip(centre, without, strict=True))
-                    found.append(drawn.log_ratio(steps))
+                    without = (_transformed(transform, offset, abs(t - arb(x))) for t, x in zip(sums, row, strict=True))
+                    found.append(drawn.log_ratio(c - w for c, w in zip(centre, without, strict=True)))
                 return LogRatios.of(found)
 
         return LogRatios.concatenate(list(sweep.map(answer)))
@@ -263,8 +263,3 @@ def _charged(distance: Floats, scale: float, X: Floats, more: Floats | float = 0
         more = np.nextafter((more + 2 * X.shape[1] * SMALLEST) / scale, np.inf)
         lost = np.where(X.any(axis=1), value * ((X.shape[1] + 24) * UNIT) + more + SMALLEST, 0.0)
     return charge(value, lost)
-
-
-def _units(value: float) -> int:
-    numerator, denominator = float(value).as_integer_ratio()
-    return numerator * ((1 << UNIT_BITS) // denominator)

@@ -20,7 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, GaussianShift, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
-from perinstance.releases.adaops.mechanism import Outcome, Plan, Request, plan, run
+from perinstance.releases.adaops.mechanism import Outcome, Request, plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
@@ -33,15 +33,14 @@ from perinstance.releases.promises.window import FloatWindow, Window
 from perinstance.sampling import GRID
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AdaFit(ClippedFit):
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 
-    gamma: float
-    floor: float
-    values: Floats  #: eigenvalues of X'X, rising
-    vectors: Floats
-    plan: Plan
+    gamma: float = math.nan
+    floor: float = math.nan
+    spectrum: Any = None  #: eigenvalues of X'X, rising, and their vectors
+    plan: Any = None
 
 
 class AdaOPS(PredictsLinearly, Promised):
@@ -111,32 +110,20 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def published_parameters(self) -> dict[str, float | None]:
         """Return ridge, temperature and the noisy numbers that they follow from."""
-        return {
-            "lambda_": self.lambda_,
-            "gamma_": self.gamma_,
-            "eigenvalue_": self.eigenvalue_,
-            "count_": self.count_,
-            "log_size_": self.log_size_,
-        }
+        return {name: getattr(self, name) for name in ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")}
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         box = self._box(sweep.n_features)
         window = FloatWindow(ClippedSweep(sweep, self._seen, box.d))
-        ridge, gamma, floor = (self.lambda_, self.gamma_, self._floor) if hasattr(self, "coef_") else (None,) * 3
-        if ridge is None:
+        if hasattr(self, "coef_"):
+            ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
+        else:
             typical = self._run(box, window)
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         fit, *_ = self._clipped_fit(sweep, ridge)
-        values, vectors = np.linalg.eigh(window.gram(0.0))
         return AdaFit(
-            fit.linear,
-            fit.clipped,
-            gamma=gamma,
-            floor=floor,
-            values=values,
-            vectors=vectors,
-            plan=plan(self._request(box)),
+            fit.linear, fit.clipped, None, gamma, floor, np.linalg.eigh(window.gram(0.0)), plan(self._request(box))
         )
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
@@ -149,7 +136,7 @@ class AdaOPS(PredictsLinearly, Promised):
         """
         rows, spent, ask = self._seen(block), fit.plan, fit.plan.request
         loo = without(fit.linear, rows.X, rows.y, inside)
-        squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        squares = (smallest_eigenvalue_moves(*fit.spectrum, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
             squares = squares + spent.count.distance**2
         if spent.size is not None:
@@ -185,8 +172,9 @@ class AdaOPS(PredictsLinearly, Promised):
         row = one_row(x)
         box = self._box(row.shape[1])
         rows = box.rows(row, np.array([y]))
-        at = levels(rows.X[0], float(rows.y[0]), box.x_bound)
-        return OwnRowLoss(own_row_epsilon(self._request(box), *at, delta), delta, "upper", ("rows_clipped",))
+        u = level(float(np.linalg.norm(rows.X[0])) / box.x_bound)
+        epsilon = own_row_promise(self._request(box), u, max(u, level(abs(float(rows.y[0]))))).epsilon(delta)
+        return OwnRowLoss(epsilon, delta, "upper", ("rows_clipped",))
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit drew: n, eigenvalue, size and the sample."""
@@ -242,35 +230,22 @@ def _point(value: float) -> Output:
     return cell(np.array([value]), GRID)
 
 
-LEVELS = 16  # u and t are rounded up to multiples of 1/16: few promises serve everybody
+LEVELS = 16  # shares of a bound are rounded up to multiples of 1/16: few promises serve everybody
 
 
 @lru_cache(maxsize=512)
-def own_row_epsilon(request: Request, u_level: int, t_level: int, delta: float) -> float:
-    """Return epsilon at delta for rows of ``u <= u_level/16`` and ``t <= t_level/16``."""
-    return scaled_promise(plan(request), u_level / LEVELS, t_level / LEVELS).epsilon(delta)
+def own_row_promise(request: Request, u: float, t: float) -> Promise:
+    """Return the promise to rows of ``||x|| <= u B_x`` and ``max(||x||/B_x, |y|/B_y) <= t``: each part scaled."""
+    spent = plan(request)
+    whole, parts = spent.conversion.promise, [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
+    distance = math.sqrt(math.fsum((part.distance * share) ** 2 for part, share in parts if part is not None))
+    mu, rho = u * u / spent.corners.floors * BOUND_UP, t * spent.corners.residuals * BOUND_UP
+    return Promise(min(distance * BOUND_UP, whole.distance), tuple(mu.tolist()), tuple(rho.tolist()), whole.failure)
 
 
-def scaled_promise(spent: Plan, u: float, t: float) -> Promise:
-    """Return the promise with its parts scaled."""
-    parts = [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
-    squares = [(part.distance * share) ** 2 for part, share in parts if part is not None]
-    mu = u * u / spent.corners.floors * BOUND_UP
-    rho = t * spent.corners.residuals * BOUND_UP
-    whole = spent.conversion.promise
-    distance = min(math.sqrt(math.fsum(squares)) * BOUND_UP, whole.distance)
-    return Promise(distance, tuple(mu.tolist()), tuple(rho.tolist()), whole.failure)
-
-
-def level(share: float) -> int:
+def level(share: float) -> float:
     """Round a share of a bound up to a level; never beyond the bound itself, to which rows are clipped."""
-    return min(math.ceil(share * LEVELS * BOUND_UP), LEVELS)
-
-
-def levels(row: np.ndarray, y: float, x_bound: float) -> tuple[int, int]:
-    """Return the levels of u and t of one row in units, with labels in [-1, 1]."""
-    u = level(float(np.linalg.norm(row)) / x_bound)
-    return u, max(u, level(abs(y)))
+    return min(math.ceil(share * LEVELS * BOUND_UP), LEVELS) / LEVELS
 
 
 STEPS = 60  # bisections: the bracket shrinks below the rounding of the eigenvalues
@@ -279,29 +254,17 @@ STEPS = 60  # bisections: the bracket shrinks below the rounding of the eigenval
 def smallest_eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside: bool) -> Floats:
     """Return ``|lambda_min(with) - lambda_min(without)|`` of each row of X, G being with (``inside``) or without them.
 
-    The end of the last bracket is returned that gives the larger move, so the answer is not too small.
+    Inside the move u solves ``sum_j z_j^2/(gap_j + u) = 1``, outside ``z_1^2/u - sum_{j>1} z_j^2/(gap_j - u) = 1`` on
+    (0, gap_2): both fall in u. The end of the last bracket is returned that gives the larger move.
     """
-    z2 = (X @ vectors) ** 2
-    gaps = values - values[0]  # >= 0, first is 0
-    far = z2.sum(axis=1)
-    if inside:  # t = w_1 - u: 1 = sum z_j^2/(gap_j + u), falling in u
-        low, high = np.zeros(len(X)), far.copy()
-        for _ in range(STEPS):
-            u = 0.5 * (low + high)
-            above = _sum(z2, gaps, u) > 1.0
-            low, high = np.where(above, u, low), np.where(above, high, u)
-        return high
-    # t = w_1 + u: z_1^2/u - sum_{j>1} z_j^2/(gap_j - u) = 1, falling in u on (0, gap_2)
-    low, high = np.zeros(len(X)), np.minimum(far, gaps[1] if len(gaps) > 1 else np.inf)
+    z2, gaps, sign = (X @ vectors) ** 2, values - values[0], 1.0 if inside else -1.0  # the first gap is 0
+    low, high = np.zeros(len(X)), z2.sum(axis=1)
+    if not inside and len(gaps) > 1:
+        high = np.minimum(high, gaps[1])
     for _ in range(STEPS):
         u = 0.5 * (low + high)
-        above = -_sum(z2, gaps, -u) > 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = z2 / (gaps + sign * u[:, None])
+        above = sign * np.where(z2 > 0.0, terms, 0.0).sum(axis=1) > 1.0  # a direction that x does not touch: nothing
         low, high = np.where(above, u, low), np.where(above, high, u)
     return high
-
-
-def _sum(z2: Floats, gaps: Floats, u: Floats) -> Floats:
-    """``sum_j z_j^2 / (gap_j + u)``; a direction that x does not touch counts nothing."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = z2 / (gaps + u[:, None])
-    return np.where(z2 > 0.0, terms, 0.0).sum(axis=1)

@@ -89,13 +89,7 @@ def plan(request: Request) -> Plan:
     if request.n_public is None:
         return with_size
     without = _spend(request, False)
-    return min(without, with_size, key=lambda candidate: predict(candidate, float(request.n_public or 1), 0.0).error)
-
-
-def predict(spent: Plan, n: float, low: float, n_upper: float | None = None) -> Choice:
-    """Choose a floor knowing these numbers (``low`` in units of B_x^2)."""
-    known = Known(n, n if n_upper is None else n_upper, spent.request.d, low, spent.size)
-    return choose(spent.corners, known, spent.request.kappa)
+    return min(without, with_size, key=lambda candidate: choose(candidate, float(request.n_public or 1), 0.0)[1])
 
 
 def run(spent: Plan, window: Window) -> Outcome:
@@ -107,7 +101,7 @@ def run(spent: Plan, window: Window) -> Outcome:
         n, n_upper = max(count, 1.0), spent.count.bound(count)
     eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
     low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * BOUND_DOWN
-    index = predict(spent, n, low, n_upper).index
+    index, _ = choose(spent, n, low, n_upper)
     floor, rho = spent.corners.floors[index : index + 1], float(spent.corners.residuals[index])
     ridge = float(ridges(floor, low)[0]) * ask.x_bound**2
     bound = float(residual_bound(floor, low, n_upper)[0]) * ask.y_bound
@@ -143,25 +137,6 @@ def _spend(request: Request, size: bool) -> Plan:
 LABEL_VARIANCE = 1.0 / 25.0  # of the label's squared bound: a bound is commonly put at five standard deviations
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is public or already released when the floor is chosen."""
-
-    n: float  #: about how many people
-    n_upper: float  #: no fewer than there are (but for the charged failure)
-    d: int
-    low: float  #: no more than the smallest eigenvalue / B_x^2 (but for the charged failure)
-    size: PrivateBound | None  #: how the size of the estimate will be released, if it is
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A floor, and the error the rule predicts for it."""
-
-    index: int
-    error: float
-
-
 def ridges(floors: Floats, low: float) -> Floats:
     """Return the ridge that lifts the smallest eigenvalue to each floor, rounded up."""
     return np.maximum(0.0, floors - max(low, 0.0)) * BOUND_UP
@@ -184,31 +159,27 @@ def size_sensitivity(floors: ArrayLike) -> Floats:
     return np.log1p(1.0 / np.asarray(floors)) * BOUND_UP
 
 
-def predicted_errors(corners: Corners, known: Known) -> Floats:
-    """Return the predicted excess risk (sum over people) at each floor."""
-    h, rho = corners.floors, corners.residuals
-    j = np.arange(1, known.d + 1)
-    g = np.maximum(known.n / (j * np.sum(1.0 / j)), max(known.low, 0.0))[:, None]
-    theta2 = LABEL_VARIANCE * known.n / g.sum()
-    ridge = ridges(h, known.low)
-    bound = residual_bound(h, known.low, known.n_upper)
-    if known.size is not None:
-        size = 1.0 + np.sqrt(known.d * theta2)
+def choose(spent: Plan, n: float, low: float, n_upper: float | None = None) -> tuple[int, float]:
+    """Choose a floor by public numbers alone: its place, and the excess risk (sum over people) predicted there.
+
+    There are about n people, and no more than ``n_upper`` (but for the charged failure); the smallest eigenvalue is at
+    least ``low B_x^2``. kappa says that it is at least ``n B_x^2 / (d kappa)``: that, rounded down, is the floor.
+    Without kappa the smallest predicted error chooses.
+    """
+    h, rho, d, kappa = spent.corners.floors, spent.corners.residuals, spent.request.d, spent.request.kappa
+    j = np.arange(1, d + 1)
+    g = np.maximum(n / (j * np.sum(1.0 / j)), max(low, 0.0))[:, None]
+    theta2 = LABEL_VARIANCE * n / g.sum()
+    ridge = ridges(h, low)
+    bound = residual_bound(h, low, n if n_upper is None else n_upper)
+    if spent.size is not None:
+        size = 1.0 + np.sqrt(d * theta2)
         with np.errstate(over="ignore"):
-            margin = known.size.quantile * size_sensitivity(h) / known.size.distance
+            margin = spent.size.quantile * size_sensitivity(h) / spent.size.distance
             bound = np.minimum(bound, size * np.exp(margin))
     bias = (ridge**2 * g / (g + ridge) ** 2 * theta2).sum(axis=0)
-    return bias + (bound / rho) ** 2 * (g / (g + ridge)).sum(axis=0)
-
-
-def choose(corners: Corners, known: Known, kappa: float | None = None) -> Choice:
-    """Choose the floor of the smallest predicted error, or the one that a declared kappa asks for.
-
-    kappa says that the smallest eigenvalue is at least ``n B_x^2 / (d kappa)``: that, rounded down, is the floor.
-    """
-    errors = predicted_errors(corners, known)
-    if kappa is None:
-        index = int(np.argmin(errors))
-    else:
-        index = max(int(np.searchsorted(corners.floors, known.n / (known.d * kappa), side="right")) - 1, 0)
-    return Choice(index, float(errors[index]))
+    errors = bias + (bound / rho) ** 2 * (g / (g + ridge)).sum(axis=0)
+    index = int(np.argmin(errors))
+    if kappa is not None:
+        index = max(int(np.searchsorted(h, n / (d * kappa), side="right")) - 1, 0)
+    return index, float(errors[index])

@@ -19,8 +19,7 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.intervals import known
-from perinstance.releases.base.log_ratios import LogRatios, cell, check_same_release, refuse_outside
-from perinstance.releases.base.noisy_sums import NoisySums
+from perinstance.releases.base.log_ratios import LogRatios, NoisySums, cell, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised

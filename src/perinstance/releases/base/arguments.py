@@ -8,13 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
 from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
 
 _NOT_NUMBERS = "X and y must be numbers, got something else in some cell; encode it first"
+_COMPLEX = "Complex data not supported: X and y must be real numbers; split them into real and imaginary parts"
+_TEXTS = ("string", "str", "category", "String", "Date", "Categorical")
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
@@ -23,43 +24,24 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     No error quotes a cell or the table; a pandas target is matched with the rows of X by its index; and what an audit
     refuses is not taken for numbers either: text, dates, what lies under a mask.
     """
-    y = tuple(_one_target(in_order_of(X, one)) for one in y)
-    for name, given in (("X", X), *(("y", one) for one in y)):
-        _refuse_other_types(name, given)
     from sklearn.utils.validation import validate_data
 
+    y = tuple(_one_target(in_order_of(X, one)) for one in y)
+    for name, given in (("X", X), *(("y", one) for one in y)):
+        refuse_mask(name, given)
+        _refuse_types(name, given, "USMm")
     try:
         return validate_data(estimator, X, *y, **options)
     except OverflowError:
         raise InvalidTable("X and y must be float64, got a whole number beyond its range; rescale it") from None
     except ValueError as trouble:
         if "Complex data" in str(trouble):
-            raise InvalidTable(_complex()) from None
+            raise InvalidTable(_COMPLEX) from None
         if "Expected 2D array" in str(trouble):
             raise InvalidTable(_two_dimensions(X)) from None
         if "convert" not in str(trouble):
             raise
         raise InvalidTable(_NOT_NUMBERS) from None
-
-
-def _refuse_other_types(name: str, given: Any) -> None:
-    """Refuse what numpy would turn into numbers that nobody wrote; None and objects are scikit-learn's to refuse."""
-    if given is None:
-        return
-    refuse_mask(name, given)
-    _refuse_declared_types(name, given)
-    if getattr(getattr(given, "dtype", None), "kind", "O") in "USMm":
-        raise InvalidTable(f"{name} must be numbers, got text, dates or another type; encode it first")
-
-
-def refuse_mask(name: str, given: Any) -> None:
-    """Refuse masked entries: numpy would take what lies under the mask."""
-    if np.ma.is_masked(given):
-        raise InvalidTable(f"{name} has masked entries; fill them, or leave those rows out")
-
-
-def _two_dimensions(X: Any) -> str:
-    return f"X must have two dimensions, one row per person, got {np.ndim(X)}. Reshape your data"
 
 
 def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
@@ -86,8 +68,27 @@ def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
     return rows, targets
 
 
-def _complex() -> str:
-    return "Complex data not supported: X and y must be real numbers; split them into real and imaginary parts"
+def refuse_mask(name: str, given: Any) -> None:
+    """Refuse masked entries: numpy would take what lies under the mask."""
+    if np.ma.is_masked(given):
+        raise InvalidTable(f"{name} has masked entries; fill them, or leave those rows out")
+
+
+def _refuse_types(name: str, given: Any, kinds: str) -> None:
+    """Refuse an array of these kinds, and a table one of whose columns is declared to be text, dates or complex."""
+    other = InvalidTable(f"{name} must be numbers, got text, dates or another type; encode it first")
+    if getattr(getattr(given, "dtype", None), "kind", "O") in kinds:
+        raise other
+    for one in getattr(given, "dtypes", ()) if hasattr(given, "columns") else ():
+        kind = getattr(one, "kind", "O")
+        if kind == "c":
+            raise InvalidTable(_COMPLEX)
+        if kind in "MmUS" or str(one) in _TEXTS:
+            raise other
+
+
+def _two_dimensions(X: Any) -> str:
+    return f"X must have two dimensions, one row per person, got {np.ndim(X)}. Reshape your data"
 
 
 def _real_numbers(name: str, values: Any) -> Floats:
@@ -96,41 +97,26 @@ def _real_numbers(name: str, values: Any) -> Floats:
 
     if issparse(values):
         raise InvalidTable(f"{name} is sparse, and must be an array or a table; call .toarray() first")
-    _refuse_declared_types(name, values)
+    _refuse_types(name, values, "")
     if np.ma.is_masked(values) and values.dtype.kind in "fiub":
         values = np.ma.filled(values.astype(np.float64), np.nan)
+    ragged = InvalidTable(f"{name} must have the same number of columns in every row")
     try:
         # lists declare no type: what numpy would make of them depends on the cells
         array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
     except ValueError:  # rows of different lengths
-        raise InvalidTable(f"{name} must have the same number of columns in every row") from None
-    if array.dtype.kind == "O" and any(isinstance(cell, list | tuple) for cell in array.ravel().tolist()):
-        raise InvalidTable(f"{name} must have the same number of columns in every row")
-    if array.dtype.kind == "c":
-        raise InvalidTable(_complex())
+        raise ragged from None
     if array.dtype.kind == "O":
-        return _each_number(array)
+        cells = array.ravel().tolist()
+        if any(isinstance(cell, list | tuple) for cell in cells):
+            raise ragged
+        return np.array([_number(cell) for cell in cells], dtype=np.float64).reshape(array.shape)
+    if array.dtype.kind == "c":
+        raise InvalidTable(_COMPLEX)
     if array.dtype.kind not in "fiub":
         raise InvalidTable(f"{name} must be numbers, got text, dates or another type; encode it first")
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(np.float64)
-
-
-def _refuse_declared_types(name: str, values: Any) -> None:
-    """Refuse a table in memory one of whose columns is declared to be text, dates or complex numbers."""
-    types = getattr(values, "dtypes", None) if hasattr(values, "columns") else None
-    if types is None:
-        return
-    for one in types:
-        kind = getattr(one, "kind", "O")
-        if kind == "c":
-            raise InvalidTable(_complex())
-        if kind in "MmUS" or str(one) in ("string", "str", "category", "String", "Date", "Categorical"):
-            raise InvalidTable(f"{name} must be numbers, got a column of text, dates or another type; encode it first")
-
-
-def _each_number(array: NDArray) -> Floats:
-    return np.array([_number(value) for value in array.ravel().tolist()], dtype=np.float64).reshape(array.shape)
 
 
 def _number(value: Any) -> float:

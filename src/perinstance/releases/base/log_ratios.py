@@ -26,8 +26,10 @@ from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import REALISED_ERROR
+from perinstance.pairs.base import Pairs
 from perinstance.sampling import ExactGram
-from perinstance.sampling.ball_arithmetic import Ball, Undecided
+from perinstance.sampling.ball_arithmetic import Ball, Undecided, exact
+from perinstance.sampling.random_bits import Noise
 
 #: precisions that are tried, in bits
 BITS = (128, 256, 512, 1024, 2048, 4096)
@@ -191,3 +193,50 @@ def two_worlds(
             raise NumericalTrouble(trouble)
         found.append(last)  # as wide as the cells of the grid leave it
     return LogRatios.of(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySums:
+    """Sums with independent noise: ``gap = output - centre`` in balls, and the scale of each coordinate (MATH 8).
+
+    Without the person the centre c moves to ``c - u``, rational numbers that are known exactly. At the output o
+
+        Gaussian:  sum_j u_j (o_j - c_j + u_j/2)/s_j^2,        Laplace:  sum_j (|o_j - c_j + u_j| - |o_j - c_j|)/s_j.
+    """
+
+    gap: list[Ball]
+    scales: list[Ball]
+    noise: Noise = "gaussian"
+
+    @classmethod
+    def of(cls, output: Output, centre: Sequence[object], scales: Sequence[float], noise: Noise) -> NoisySums:
+        """Take what was published apart; the centre is exact."""
+        gap = [o - exact(c) for o, c in zip(output.balls(), centre, strict=True)]
+        return cls(gap, [arb(float(s)) for s in scales], noise)
+
+    def log_ratio(self, step: Iterable[Ball]) -> Ball:
+        """Return ``log q/p`` of a person who moves the centre by ``step``."""
+        total = arb(0)
+        for u, gap, s in zip(step, self.gap, self.scales, strict=True):
+            if self.noise == "gaussian":
+                total += u * (gap + u / 2) / (s * s)
+            else:
+                total += (abs(gap + u) - abs(gap)) / s
+        return total
+
+
+@runtime_checkable
+class MovesTogether(Protocol):
+    """A release that knows the one pair of several people of its table."""
+
+    def moved_together(self, fit: Any, rows: Floats) -> Pairs:
+        """Return the pair without and with all of these rows, which are some of those that ``fit`` was made with."""
+
+
+def distance_of(moves: Sequence[Ball], scale: float, order: int = 2) -> float:
+    """Return the length of a movement over the scale of the noise, rounded up."""
+    if order == 1:
+        length = sum((abs(move) for move in moves), arb(0))
+    else:
+        length = sum((move * move for move in moves), arb(0)).sqrt()
+    return math.nextafter(float((length / arb(scale)).upper()), math.inf) if length != 0 else 0.0

@@ -103,10 +103,12 @@ def document_of(
     if features is not None and len(features) != d:
         raise InvalidInput(f"features must name the {d} columns that were fitted, got {len(features)} names")
     parameters = release.get_params(deep=False)
-    bounds = _bounds(parameters)
+    declared = {name: parameters[name] for name in ("x_bound", "y_bound") if parameters.get(name) is not None}
+    bounds = {name: plain_bound(bound) for name, bound in declared.items()} or None
     return {
         "format": FORMAT,
-        "format_version": format_version(bounds),
+        # the oldest that holds these bounds: older readers know no lists
+        "format_version": 2 if any(isinstance(one, list) for one in (bounds or {}).values()) else 1,
         "perinstance": __version__,
         "method": mechanism.name,
         "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
@@ -137,12 +139,6 @@ def _bounding_recipe(release: Any) -> Any:
     return recipe
 
 
-def format_version(bounds: Mapping[str, Any] | None) -> int:
-    """Return the oldest version of the format that holds these bounds: older readers know no lists."""
-    listed = any(isinstance(one, list) for one in (bounds or {}).values())
-    return FORMAT_VERSION if listed else 1
-
-
 def document_text(document: dict[str, Any]) -> str:
     """Write the document with its checksum."""
     whole = {**document, "checksum": checksum(document)}
@@ -168,11 +164,6 @@ def promise_of(release: Any, mechanism: Mechanism, parameters: Mapping[str, Any]
     else:
         epsilon, delta = float(parameters["epsilon"]), float(parameters["delta"])
     return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
-
-
-def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    declared = {name: parameters[name] for name in ("x_bound", "y_bound") if parameters.get(name) is not None}
-    return {name: plain_bound(bound) for name, bound in declared.items()} or None
 
 
 def plain_bound(bound: Any) -> Any:

@@ -53,7 +53,6 @@ from perinstance.releases.descent.step_losses import (
     largest_distance,
 )
 from perinstance.releases.promises.class_labels import (
-    class_array,
     classes_of_labels,
     declared_classes,
     labels_as_they_are,
@@ -305,7 +304,7 @@ class NoisyDescent(AnsweringModel):
         if is_classifier(problem):
             y = labels_as_they_are(self, X, y)
             two = classes_of_labels(self.classes, y)
-            labels, y = class_array(two), (signs(y, two) + 1.0) / 2.0
+            labels, y = np.array(two), (signs(y, two) + 1.0) / 2.0
         if self.clip is None:
             y = y if y is None else in_order_of(X, y)
             X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))

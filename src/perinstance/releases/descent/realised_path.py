@@ -18,8 +18,7 @@ from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
-from perinstance.releases.base.log_ratios import LogRatios, Output, cell, two_worlds
-from perinstance.releases.base.noisy_sums import NoisySums
+from perinstance.releases.base.log_ratios import LogRatios, NoisySums, Output, cell, two_worlds
 from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, shortened
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments
 from perinstance.sampling import ExactGram, exact_sums

@@ -24,7 +24,6 @@ from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.logistic.bounded_slope_loss import SLOPE, slopes
 from perinstance.releases.logistic.intervals import known
 from perinstance.releases.promises.class_labels import (
-    class_array,
     classes_of_labels,
     labels_as_they_are,
     signs,
@@ -171,7 +170,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         labels = labels_as_they_are(self, X, y)
         classes = classes_of_labels(self.classes, labels)
-        self.classes_ = class_array(classes)
+        self.classes_ = np.array(classes)
         return rows_as_they_are(self, X, signs(labels, classes))
 
     def _shaped(self, coef: Floats, intercept: float) -> tuple[Floats, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
@@ -46,18 +45,13 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def class_array(classes: tuple[Any, Any]) -> NDArray:
-    """Return the classes as scikit-learn keeps them."""
-    return np.array(classes)
-
-
 def classes_of_labels(classes: Any, y: Any) -> tuple[Any, Any]:
     """Return the declared classes; refuse those that labels of this type cannot be.
 
     >>> classes_of_labels(None, np.array([True, False]))
     (0, 1)
     """
-    kind = _kind(y)
+    kind, of = _kind(y), str(getattr(y, "dtype", None) or getattr(y, "type", None) or type(y).__name__)
     if kind == "complex":
         raise InvalidTable("Complex data not supported: labels are numbers or texts")
     if classes is None and isinstance(y, list | tuple):
@@ -68,12 +62,12 @@ def classes_of_labels(classes: Any, y: Any) -> tuple[Any, Any]:
             stacklevel=3,
         )
     elif classes is None and kind != "numbers":
-        raise InvalidInput(f"classes must be declared where the type of y does not say numbers, got {_type(y)}; {HOW}")
+        raise InvalidInput(f"classes must be declared where the type of y does not say numbers, got {of}; {HOW}")
     two = declared_classes(classes)
     wanted = "texts" if isinstance(two[0], str) else "numbers"
     if kind not in ("any", wanted):
         raise InvalidInput(
-            f"classes are {two[0]!r} and {two[1]!r}, and y has {kind} by its type ({_type(y)}): every row would count "
+            f"classes are {two[0]!r} and {two[1]!r}, and y has {kind} by its type ({of}): every row would count "
             f"as missing; {HOW}"
         )
     return two
@@ -86,18 +80,14 @@ def _kind(y: Any) -> str:
     if isinstance(y, list | tuple):
         return "any"
     series = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        dtype = series.dtype
-        if dtype.is_numeric() or dtype == nw.Boolean:
-            return "numbers"
-        if dtype in (nw.Object, nw.Unknown, nw.Categorical):
-            return "any"
-        return "texts" if dtype in (nw.String, nw.Enum) else "other things"
-    return _KINDS.get(np.asarray(y).dtype.kind, "other things")
-
-
-def _type(y: Any) -> str:
-    return str(getattr(y, "dtype", None) or getattr(y, "type", None) or type(y).__name__)
+    if not isinstance(series, nw.Series):
+        return _KINDS.get(np.asarray(y).dtype.kind, "other things")
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return "numbers"
+    if dtype in (nw.Object, nw.Unknown, nw.Categorical):
+        return "any"
+    return "texts" if dtype in (nw.String, nw.Enum) else "other things"
 
 
 def signs(y: Any, classes: tuple[Any, Any]) -> Floats:
@@ -113,8 +103,15 @@ def signs(y: Any, classes: tuple[Any, Any]) -> Floats:
         if array.dtype.kind in "fiub" and not isinstance(classes[0], str):
             return np.where(array == classes[1], 1.0, np.where(array == classes[0], -1.0, np.nan))
         cells = array.tolist()
-    sign = {classes[0]: -1.0, classes[1]: 1.0}
-    return np.array([_sign(cell, sign) for cell in cells], dtype=np.float64)
+    known = {classes[0]: -1.0, classes[1]: 1.0}
+
+    def sign(cell: Any) -> float:
+        try:
+            return known.get(cell, np.nan)
+        except Exception:  # a list, a missing value that refuses to be compared: no class
+            return np.nan
+
+    return np.array([sign(cell) for cell in cells], dtype=np.float64)
 
 
 def signs_of_numbers(y: Any, classes: Any) -> Floats:
@@ -134,30 +131,18 @@ def numbers_of_classes(classes: Any) -> tuple[float, float]:
     return two
 
 
-def _sign(cell: Any, sign: dict[Any, float]) -> float:
-    try:
-        return sign.get(cell, float("nan"))
-    except Exception:  # a list, a missing value that refuses to be compared: no class
-        return float("nan")
-
-
-def _one_column(y: Any) -> Any:
-    """Return the column of a frame of one, and Arrow's arrays as columns: they keep the type, whatever is missing."""
-    import narwhals.stable.v1 as nw
-
-    if isinstance(y, pa.Array):
-        return pa.chunked_array([y])
-    frame = nw.from_native(y, pass_through=True, allow_series=True)
-    if isinstance(frame, nw.DataFrame) and len(frame.columns) == 1:
-        return frame.get_column(frame.columns[0]).to_native()
-    return y
-
-
 def labels_as_they_are(estimator: Any, X: Any, y: Any) -> Any:
     """Return one label per person in the order of X; refused are declared facts, the number of columns of y."""
     if y is None:
         raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    y = _one_column(in_order_of(X, y))
+    import narwhals.stable.v1 as nw
+
+    y = in_order_of(X, y)
+    if isinstance(y, pa.Array):  # as a column: it keeps its type, whatever is missing
+        y = pa.chunked_array([y])
+    frame = nw.from_native(y, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.DataFrame) and len(frame.columns) == 1:
+        y = frame.get_column(frame.columns[0]).to_native()
     if np.ma.is_masked(y):
         numbers = y.dtype.kind in "fiu"  # declared by the type, which stays one of numbers
         y = np.where(np.ma.getmaskarray(y), np.nan if numbers else None, y.data if numbers else y.data.astype(object))

@@ -56,13 +56,8 @@ class KeyQuantity(ShownAsTable):
         probability("failure", failure, "1e-7")
         # what only rises is larger with the person: as it is, an upper bound is safe for the data without them
         moved = 0.0 if self.rises and self.side == "upper" else float(distance)
-        return PrivateBound(
-            self,
-            float(distance),
-            noise_scale(self.sensitivity, distance),
-            tail_quantile(failure, moved),
-            float(failure),
-        )
+        scale, quantile = noise_scale(self.sensitivity, distance), tail_quantile(failure, moved)
+        return PrivateBound(self, float(distance), scale, quantile, float(failure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +134,7 @@ def convert(
     parts = tuple(bounds)
     if not all(isinstance(part, PrivateBound) for part in parts):
         raise InvalidInput("bounds must be PrivateBound records; see KeyQuantity.released")
-    mu = np.atleast_1d(np.asarray(leverage, dtype=np.float64))
-    rho = np.atleast_1d(np.asarray(residual, dtype=np.float64))
+    mu, rho = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (leverage, residual))
     if mu.shape != rho.shape or not (np.isfinite(mu) & (mu >= 0) & np.isfinite(rho) & (rho >= 0)).all():
         raise InvalidInput("leverage and residual must be finite numbers >= 0, one of each per corner")
     if not enforced:
@@ -148,11 +142,8 @@ def convert(
     if not 0 <= real_number("shift", shift) < math.inf:
         raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
-    distance = math.hypot(spent, shift) * STEP_UP if shift else spent
-    return Conversion(
-        parts,
-        tuple(enforced),
-        Promise(distance, tuple(mu.tolist()), tuple(rho.tolist()), failure),
-        "upper",
-        ("each key quantity moves by at most its sensitivity when one person joins or leaves", *enforced),
+    promise = Promise(
+        math.hypot(spent, shift) * STEP_UP if shift else spent, tuple(mu.tolist()), tuple(rho.tolist()), failure
     )
+    sensitive = "each key quantity moves by at most its sensitivity when one person joins or leaves"
+    return Conversion(parts, tuple(enforced), promise, "upper", (sensitive, *enforced))

@@ -21,6 +21,7 @@ may be composed. The integral is a Riemann sum that takes T at the end of each c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -77,15 +78,7 @@ class Promise(ShownAsTable):
         probability("delta", delta)
         if self.failure >= delta or max(self.leverage, default=0.0) > LARGEST_LEVERAGE:
             return float("inf")
-        low, high = 0.0, 1.0
-        if self.delta(low) <= delta:
-            return low
-        while self.delta(high) > delta:
-            low, high = high, 2.0 * high
-        while high - low > 1e-6 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return high
+        return 0.0 if self.delta(0.0) <= delta else _bracket(lambda epsilon: self.delta(epsilon) > delta, 1e-6)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +140,18 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
     >>> round(gaussian_distance(1.0, 1e-6), 4)
     0.2367
     """
+    return _bracket(lambda D: bool(GaussianShift(D).epsilon(delta)[0] <= epsilon), DISTANCE_STEP)[0] * BOUND_DOWN
+
+
+def _bracket(below: Callable[[float], bool], share: float) -> tuple[float, float]:
+    """Return two numbers >= 0, a share apart, between which a condition that holds up to somewhere ends to hold."""
     low, high = 0.0, 1.0
-    while GaussianShift(high).epsilon(delta)[0] <= epsilon:
+    while below(high):
         low, high = high, 2.0 * high
-    while high - low > DISTANCE_STEP * high:
+    while high - low > share * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if GaussianShift(middle).epsilon(delta)[0] <= epsilon else (low, middle)
-    return low * BOUND_DOWN
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
 
 
 def noise_scale(sensitivity: float, distance: float) -> float:
