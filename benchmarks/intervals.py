@@ -24,9 +24,9 @@ from scipy.special import expit
 from perinstance.folds.sweep import ArraySweep
 from perinstance.inference.equation import Estimated
 from perinstance.inference.table import _half_widths
-from perinstance.releases.adassp import intervals as adassp_intervals
+from perinstance.releases.adassp import estimator as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.logistic import intervals as logistic_intervals
+from perinstance.releases.logistic import estimator as logistic_intervals
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import gaussian_distance

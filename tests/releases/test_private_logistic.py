@@ -22,8 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import perinstance as pi
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.folds.sweep import ArraySweep
-from perinstance.releases.logistic.bounded_slope_loss import SLOPE_BITS, slopes
-from perinstance.releases.logistic.mechanism import _slopes_at, read_gram, run, spend
+from perinstance.releases.logistic.mechanism import SLOPE_BITS, _slopes_at, read_gram, run, slopes, spend
 from perinstance.releases.promises.class_labels import declared_classes, signs
 from perinstance.releases.promises.window import ExactWindow, FloatWindow
 from perinstance.sampling import FixedRows, fixed_rows

@@ -17,8 +17,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
-from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
-from perinstance.releases.base.release import Release
+from perinstance.releases.base.release import BlockLosses, Release, losses_of_block
 
 #: rows written at once; the file does not depend on how the table was cut into blocks
 ROWS = 1 << 17

@@ -30,8 +30,7 @@ from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.block_losses import losses_of_block
-from perinstance.releases.base.release import Release
+from perinstance.releases.base.release import Release, losses_of_block
 
 JOINED = 32  #: partitions whose sketches are added by the workers before they travel: about half a megabyte each time
 EXPOSED = 1000  #: people who are kept one by one

@@ -19,7 +19,7 @@ from perinstance.engines.cuda import device_source, is_on_device
 from perinstance.engines.dask import dask_source, is_dask, zeros_for
 from perinstance.engines.protocol import TableSweep
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.releases.base.predicting import is_classifier
+from perinstance.releases.base.publishing import is_classifier
 from perinstance.releases.base.release import Release
 
 

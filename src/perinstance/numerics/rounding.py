@@ -343,7 +343,7 @@ STEP_UP = 1.0 + 1e-15
 
 #: Iterates in ball arithmetic: rotations of 320 bits leave and lose less than this share of a matrix.
 ROTATIONS = 2.0**-200
-#: What may be left beside its diagonal, absolutely: the product of two numbers of 1e-20 (``enclosed_iterates``),
+#: What may be left beside its diagonal, absolutely: the product of two numbers of 1e-20 (``ridge_iterates``),
 ENCLOSED_ERROR = 1e-40
 #: and the shift that stands for it: at least 3300 of them.
 ENCLOSED_SHIFT = 1e-16

@@ -25,8 +25,7 @@ from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import EXACT_SHARE
 from perinstance.pairs.general_gaussian import GeneralGaussian
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.predicting import AnsweringModel
-from perinstance.releases.base.publishing import Law
+from perinstance.releases.base.publishing import AnsweringModel, Law
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.sampling import GRID
 

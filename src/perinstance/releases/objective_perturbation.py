@@ -31,8 +31,7 @@ from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.model_document import AT_MOST, no_intervals, only_the_table
-from perinstance.releases.base.predicting import AnsweringModel
-from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.releases.base.row_sums import squared_lengths

@@ -28,8 +28,7 @@ from perinstance.pairs.kinds import Method, kind_codes
 from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.model_document import no_intervals, only_the_table
-from perinstance.releases.base.predicting import AnsweringModel
-from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID, NormalEquations

@@ -25,7 +25,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.predicting import is_classifier
+from perinstance.releases.base.publishing import is_classifier
 from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, gradients_of
 from perinstance.releases.descent.estimator import NoisyDescent
 from perinstance.releases.promises.class_labels import classes_of_labels, labels_as_they_are, signs

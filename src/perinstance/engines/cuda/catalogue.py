@@ -34,7 +34,7 @@ from perinstance.models.smooth.objective_folds import (
     slopes,
     values_along,
 )
-from perinstance.releases.base.block_losses import losses_of_block
+from perinstance.releases.base.release import losses_of_block
 
 Step = Callable[..., Any]
 #: a function of rows and targets on a device; None where the processor has to be asked

@@ -24,7 +24,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
 from perinstance.models.linear.row_statistics import HARD, Without
-from perinstance.releases.base.block_losses import BlockLosses
+from perinstance.releases.base.release import BlockLosses
 from perinstance.releases.posterior_sample import PosteriorSample
 
 CHUNK_ROWS = 1 << 19  #: that the device is asked about, and a thread takes back, at a time; changes only speed

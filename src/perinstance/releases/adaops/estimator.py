@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat
 
 from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
@@ -21,8 +22,7 @@ from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, GaussianShift, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.adaops.mechanism import Outcome, Request, plan, run
-from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
-from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
+from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside, two_worlds
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.base.publishing import PredictsLinearly
@@ -30,7 +30,10 @@ from perinstance.releases.promises.declared_box import DeclaredBox, declared_cou
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.window import FloatWindow, Window
-from perinstance.sampling import GRID
+from perinstance.sampling import GRID, ExactGram, FixedRows
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, exact, product
+from perinstance.sampling.ideal_laws import factor
+from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -268,3 +271,55 @@ def smallest_eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside
         above = sign * np.where(z2 > 0.0, terms, 0.0).sum(axis=1) > 1.0  # a direction that x does not touch: nothing
         low, high = np.where(above, u, low), np.where(above, high, u)
     return high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnNumbers:
+    """Everything that a run drew, each with the scale of its noise, and what followed from it. Public."""
+
+    eigenvalue: tuple[Output, float]
+    count: tuple[Output, float] | None
+    log_size: tuple[Output, float] | None
+    sample: Output
+    ridge: float
+    gamma: float
+    x_bound: float
+    y_bound: float
+
+
+def drawn_log_ratios(rows: FixedRows, drawn: DrawnNumbers) -> LogRatios:
+    """Return ``log q/p`` of everybody: of all draws of a run, with them and without (MATH 8).
+
+    Floor, ridge, temperature and the scale of the size's noise follow from what was published before: they are the same
+    in both worlds, so the log densities of the draws add up. They are written down in balls, from exact sums.
+    """
+    everybody = (ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1]) for i in range(len(rows.y)))
+    trouble = "a realised loss could not be enclosed with 4096 bits; use a larger kappa or floor"
+    return two_worlds(partial(_log_density, drawn=drawn), ExactGram.of(rows.X, rows.y), everybody, trouble)
+
+
+def _log_density(sums: ExactGram, drawn: DrawnNumbers) -> Ball:
+    """Return the log density of all draws around these sums, but for constants."""
+    total = _gaussian(drawn.eigenvalue, smallest_eigenvalue(sums.normal_equations()))
+    if drawn.count is not None:
+        total += _gaussian(drawn.count, arb(sums.n))
+    equations = sums.normal_equations(drawn.ridge)
+    W: Matrix = factor(equations)
+    theta = product(W.transpose(), product(W, equations.right_side()))
+    if drawn.log_size is not None:
+        size = _sum([t * t for t in theta]).sqrt()
+        total += _gaussian(drawn.log_size, (exact(drawn.y_bound) + exact(drawn.x_bound) * size).log())
+    gap = [o - t for o, t in zip(drawn.sample.balls(), theta, strict=True)]
+    bent = product(arb_mat(equations.matrix()), gap)
+    square = _sum([a * b for a, b in zip(gap, bent, strict=True)])
+    half_log_det = -_sum([W[j, j].log() for j in range(equations.d)])
+    return total + half_log_det - arb(drawn.gamma) * square / 2
+
+
+def _gaussian(drawn: tuple[Output, float], center: Ball) -> Ball:
+    gap = (drawn[0].balls()[0] - center) / arb(drawn[1])
+    return -gap * gap / 2
+
+
+def _sum(terms: list[Ball]) -> Ball:
+    return sum(terms[1:], terms[0])

@@ -1,3 +1,1 @@
-"""AdaSSP: ``estimator`` is the class, ``mechanism`` its rounds of noisy sufficient statistics, ``first_look`` and
-``column_look`` what is asked before them, ``averaged_rounds`` and ``shrinkage`` how they become coefficients.
-"""
+"""AdaSSP: ``estimator``, the ``mechanism`` by itself, and the ``looks`` that it begins with."""

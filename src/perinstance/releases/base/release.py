@@ -104,3 +104,19 @@ def estimator_words(estimator: Any) -> tuple[str | float, ...]:
 def _parameters_of(kind: type) -> frozenset[str]:
     """Return the names of an estimator's parameters, as scikit-learn finds them, which looks anew each time."""
     return frozenset(inspect.signature(kind).parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLosses:
+    """One entry per person of a block, and the rows of those who want ``Release.refine``."""
+
+    people: People
+    epsilon: Floats
+    open: Block | None
+
+
+def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:
+    """Map: each person's pair and its epsilon at delta; an engine may have its own way (``engines.cuda.catalogue``)."""
+    people = release.people(fit, block, inside)
+    epsilon = people.pairs.epsilon(delta)
+    return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))

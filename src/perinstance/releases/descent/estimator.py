@@ -26,8 +26,7 @@ from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.predicting import AnsweringModel, is_classifier
-from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations, is_classifier
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.descent.clipped_steps import (
     DescentFit,

@@ -1,4 +1,1 @@
-"""Logistic regression under a promise: ``estimator`` is the class, ``mechanism`` its rounds of noisy sums of slopes,
-``gram_reading`` what it believes of its Gram matrix, ``bounded_slope_loss`` what it minimises, ``noisy_sums`` how it
-sees confidential rows.
-"""
+"""Private logistic regression: ``estimator``, and the ``mechanism`` by itself, with the loss that it minimises."""

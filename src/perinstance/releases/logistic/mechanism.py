@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.base.row_sums import products
-from perinstance.releases.logistic.bounded_slope_loss import SLOPE, SLOPE_BITS, slopes
 from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
 from perinstance.releases.promises.window import Window
 
@@ -220,3 +220,39 @@ def read_gram(gram: Floats, noise: float, distance: float) -> GramReading:
         doubt=doubt,
         error=error,
     )
+
+
+#: the largest slope
+SLOPE = 0.5
+#: slopes are multiples of ``2^-SLOPE_BITS``, a public grid; truncation never makes one steeper
+SLOPE_BITS = 40
+_FARTHEST = 64.0  # beyond this margin a slope is below the grid
+_LOG2 = math.log(2.0)
+_TERMS = 14  # of the series of exp on [-log(2)/2, log(2)/2]: the next is below 1e-17
+
+
+def slopes(eta: Floats, sign: Floats) -> Floats:
+    """Return ``-dl/deta`` of each row, on the public grid: ``s exp(-max(s eta, 0))/2``; a row of sign 0 has none.
+
+    With ``m = s eta`` the loss is ``exp(-m)/2`` for ``m >= 0`` and ``(1 - m)/2`` below: convex, and least on average at
+    the true log odds, because the slope is ``w (p - [s = 1])``, p the logistic function of eta and ``w = 1/(2 max(p, 1
+    - p))``. Noise is as large as the largest slope, and the estimate moves by noise over curvature: of all losses with
+    such a slope, whatever w > 0, this one has the largest curvature at a given largest slope, twice that of the
+    logistic loss at best.
+
+    The answer to a row depends on nothing but the row: every operation below is correctly rounded, cell by cell,
+    whereas the rounding of a library's exp may depend on where in an array a cell stands.
+    """
+    margin = np.clip(sign * eta, 0.0, _FARTHEST)
+    size = np.trunc(np.ldexp(_decay(margin), SLOPE_BITS - 1))
+    return sign * np.ldexp(size, -SLOPE_BITS)
+
+
+def _decay(a: Floats) -> NDArray[np.float64]:
+    """``exp(-a)`` for ``0 <= a``, at most 1, by sums and products of floats alone."""
+    halvings = np.rint(a / _LOG2)
+    rest = halvings * _LOG2 - a
+    series = np.ones_like(a)
+    for k in range(_TERMS, 0, -1):
+        series = 1.0 + rest * series / k
+    return np.minimum(np.ldexp(series, -halvings.astype(np.int64)), 1.0)
