@@ -42,7 +42,8 @@ class AdaFit(ClippedFit):
 
     gamma: float = math.nan
     floor: float = math.nan
-    spectrum: Any = None  #: eigenvalues of X'X, rising, and their vectors
+    values: Any = None  #: eigenvalues of X'X, rising
+    vectors: Any = None
     plan: Any = None
 
 
@@ -125,9 +126,8 @@ class AdaOPS(PredictsLinearly, Promised):
             typical = self._run(box, window)
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         fit, *_ = self._clipped_fit(sweep, ridge)
-        return AdaFit(
-            fit.linear, fit.clipped, None, gamma, floor, np.linalg.eigh(window.gram(0.0)), plan(self._request(box))
-        )
+        values, vectors = np.linalg.eigh(window.gram(0.0))
+        return AdaFit(fit.linear, fit.clipped, None, gamma, floor, values, vectors, plan(self._request(box)))
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
@@ -139,7 +139,7 @@ class AdaOPS(PredictsLinearly, Promised):
         """
         rows, spent, ask = self._seen(block), fit.plan, fit.plan.request
         loo = without(fit.linear, rows.X, rows.y, inside)
-        squares = (smallest_eigenvalue_moves(*fit.spectrum, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
             squares = squares + spent.count.distance**2
         if spent.size is not None:

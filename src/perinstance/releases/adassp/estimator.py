@@ -205,9 +205,9 @@ def equation(published: Published, rounds: Rounds, population: bool) -> Estimati
     slope_noise = noise_scale(rows.gram_sensitivity, rounds.gram_distance)
     none = np.zeros((d, d))
     if rounds.count == 1:
-        noise = noise_scale(rows.x_bound * (rounds.clip or 1.0), rounds.round_distance)
+        scale = noise_scale(rows.x_bound * (rounds.clip or 1.0), rounds.round_distance)
         return EstimatingEquation(
-            np.zeros(d), published.moments[0], published.gram, noise**2 * np.eye(d), none, slope_noise
+            np.zeros(d), published.moments[0], published.gram, scale**2 * np.eye(d), none, slope_noise
         )
     if n is None:
         return EstimatingEquation(published.path[-1], np.zeros(d), none, none, none, slope_noise)

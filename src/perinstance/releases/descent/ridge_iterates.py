@@ -153,10 +153,10 @@ class RidgeDescent:
         moments = self.moments
         H_p, b_p, H_q, b_q = moments.without(X, y, inside)
         if not every:
-            laws = [*self._law(H_p, b_p), *self._law(H_q, b_q)]
-            _check_spread(laws[1])
-            _check_spread(laws[3])
-            return GeneralGaussian.from_moments(*laws, "estimate")
+            (mean_p, cov_p), (mean_q, cov_q) = self._law(H_p, b_p), self._law(H_q, b_q)
+            _check_spread(cov_p)
+            _check_spread(cov_q)
+            return GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
         rows, T, eta = design(X, moments.fit_intercept), self.steps, self.learning_rate
         n, p = rows.shape
         if T * p > LARGEST_PATH:

@@ -246,7 +246,7 @@ class FloatWindow:
         """One posterior sample."""
         _, G, b = self._moments()
         H = G + ridge * np.eye(self.d)
-        theta: Floats = np.linalg.lstsq(H, b, rcond=None)[0]
+        theta = np.linalg.lstsq(H, b, rcond=None)[0].astype(np.float64)
         if self._rng is None:
             return theta
         return theta + np.linalg.solve(np.linalg.cholesky(H).T, self._rng.standard_normal(self.d)) / math.sqrt(gamma)
