@@ -16,8 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.disclosure import Statement, Wording, statement, together, write_statements
 from perinstance.errors import InvalidInput, RefusedModel, UnsafeFile
-from perinstance.releases.adaops.estimator import own_row_epsilon, scaled_promise
-from perinstance.releases.adaops.mechanism import plan
+from perinstance.releases.adaops.estimator import own_row_promise
 from perinstance.releases.base.own_row import PublicFacts
 from tests.releases.slow_roads import whole_profile
 
@@ -88,7 +87,7 @@ def test_adaops_own_row_by_quadrature(seed):
     box = release._box(2)
     request = release._request(box)
     u, t = 0.5, 0.5
-    promised = scaled_promise(plan(request), u, t)
+    promised = own_row_promise(request, u, t)
     epsilon = promised.epsilon(1e-4)
     assert epsilon < 1.0
     rng = np.random.default_rng(seed)
@@ -99,7 +98,9 @@ def test_adaops_own_row_by_quadrature(seed):
     x *= u / np.linalg.norm(x)
     found = whole_profile(request, X.T @ X, X.T @ y, x, rng.choice([-t, t]), epsilon)
     assert max(found.values()) <= 1e-4
-    assert 0.99 <= own_row_epsilon(request, 16, 16, 1e-4) <= 1.0  # everybody: the promise, as tight as its plan
+    assert (
+        0.99 <= own_row_promise(request, 1.0, 1.0).epsilon(1e-4) <= 1.0
+    )  # everybody: the promise, as tight as its plan
     told = statement(release, [0.29, 0.4], 0.49, delta=1e-4)  # within eight sixteenths
     assert told.epsilon == pytest.approx(epsilon, rel=1e-5) and told.promise == (1.0, 1e-4)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -15,7 +15,7 @@ from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import ArraySweep, M, People, Sweep
+from perinstance.folds.sweep import ArraySweep, People, SteppedSweep, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
@@ -223,34 +223,32 @@ class ClippedFit(ShowsNoValue):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ClippedSweep(Sweep):
+@dataclass(frozen=True)
+class ClippedSweep(SteppedSweep):
     """The table as the release sees it: every block in units and clipped, with its column of ones."""
 
     sweep: Sweep
     clip: Callable[[Block], FixedRows]
-    n_features: int  #: the column of ones included
+    d: int  #: columns, that of ones included
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns, that of ones included."""
+        return self.d
 
     @property
     def n_rows(self) -> int | None:
         """The number of rows, where it is known already."""
         return getattr(self.sweep, "n_rows", None)
 
-    def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Pass on how far the work between two passes is."""
-        self.sweep.tell(stage, done, total)
+    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
+        """Return the step over a block of raw rows."""
 
-    def fold(self, step: Callable[[Block], M]) -> M:
-        """Return the sum of ``step(block)`` over all clipped blocks."""
-        return self.sweep.fold(lambda block: step(self._seen(block)))
+        def clipped(block: Block) -> T:
+            rows = self.clip(block)
+            return step(Block(rows.X, rows.y, block.start))
 
-    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
-        """Yield ``step(block)`` of every clipped block."""
-        return self.sweep.map(lambda block: step(self._seen(block)))
-
-    def _seen(self, block: Block) -> Block:
-        rows = self.clip(block)
-        return Block(rows.X, rows.y, block.start)
+        return clipped
 
 
 def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
