@@ -76,13 +76,7 @@ def charge_audit(place: str | None, store: Path | None, key: str | None, answer:
 
 @contextmanager
 def reserved(
-    place: str | None,
-    store: Path | None,
-    key: str | None,
-    estimator: Any,
-    table: Any,
-    fixed: bool,
-    **columns: Any,
+    place: str | None, store: Path | None, key: str | None, estimator: Any, table: Any, fixed: bool, **columns: Any
 ) -> Iterator[None]:
     """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
     import perinstance as pi

@@ -38,8 +38,7 @@ Compare = Annotated[
     bool, typer.Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
 ]
 LedgerPlace = Annotated[
-    str | None,
-    typer.Option("--ledger", help="Charge the people in this ledger; needs --id and --key."),
+    str | None, typer.Option("--ledger", help="Charge the people in this ledger; needs --id and --key.")
 ]
 Store = Annotated[
     Path | None, typer.Option("--store", help="With a ledger in a database: the folder for columns per person.")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput, LedgerConflict
@@ -50,9 +50,9 @@ class ChargeWriter:
     budget: Budget | None
 
     def charge_audit(
-        self, audit: AuditLike, ids: Any, key: str, note: str, fixed_in_advance: bool, state: State
+        self, audit: Any, ids: Any, key: str, note: str, fixed_in_advance: bool, state: State
     ) -> ChargedRelease:
-        """Charge what an audit, or a reading, says."""
+        """Charge what an audit, the reading of a training, or anything with everybody's pairs says."""
         found = audit.gathered() if hasattr(audit, "gathered") else audit  # by a cluster
         people = _ids_of(found, ids)
         release = getattr(found, "release", None)
@@ -152,16 +152,7 @@ class Reservation:
             self.commit()
 
 
-class AuditLike(Protocol):
-    """What can be charged: an ``Audit``, the reading of a training, anything that has everybody's pairs."""
-
-    @property
-    def pairs(self) -> Pairs:
-        """One pair per person."""
-        ...
-
-
-def _ids_of(audit: AuditLike, ids: Any) -> Any:
+def _ids_of(audit: Any, ids: Any) -> Any:
     """Return whom a release concerns: a reading of a training has no ids of its own."""
     if not isinstance(getattr(audit, "pairs", None), Pairs):
         raise InvalidInput(

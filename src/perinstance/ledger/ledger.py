@@ -15,22 +15,15 @@ from perinstance.data.confidential.private_files import private_file, private_fo
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerTrouble, UnsafeFile
 from perinstance.ledger.admission import admit, applicants
 from perinstance.ledger.budgets import Budget, budget_record, read_budget
-from perinstance.ledger.charging import (
-    AuditLike,
-    ChargeWords,
-    ChargeWriter,
-    Reservation,
-    check_text,
-    told,
-)
+from perinstance.ledger.charging import AuditLike, ChargeWords, ChargeWriter, Reservation, check_text, told
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, tidy
 from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
 from perinstance.ledger.log.event_log import EventLog
 from perinstance.ledger.renaming import rewrite_ids
 from perinstance.ledger.totals.everybody import Totals, totals_of
 from perinstance.ledger.totals.growth import LedgerOverview, overview_of
+from perinstance.ledger.totals.loss_counts import BudgetUse, budget_use
 from perinstance.ledger.totals.person_history import History, history_of
-from perinstance.ledger.totals.spent_budgets import BudgetUse, budget_use
 from perinstance.ledger.verification import Verification, verify
 from perinstance.pairs import Pairs
 from perinstance.pairs.composition import pairs_of_promise
@@ -111,13 +104,7 @@ class Ledger:
         return self._filter
 
     def charge(
-        self,
-        audit: AuditLike,
-        key: str,
-        *,
-        ids: Any = None,
-        note: str = "",
-        fixed_in_advance: bool = False,
+        self, audit: AuditLike, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
     ) -> ChargedRelease:
         """Charge a release to the people of its audit.
 
@@ -156,13 +143,7 @@ class Ledger:
         return self._writer.charge(ids, found, key, words, "committed")
 
     def reserve(
-        self,
-        audit: AuditLike,
-        key: str,
-        *,
-        ids: Any = None,
-        note: str = "",
-        fixed_in_advance: bool = False,
+        self, audit: AuditLike, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
     ) -> Reservation:
         """Charge before publishing: ``with ledger.reserve(audit, key=...): publish()`` commits when all went well.
 
@@ -264,7 +245,8 @@ class Ledger:
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Copy the ledger in plain formats into a private folder: ``releases.json``, one Parquet file per release."""
-        self.verify().refuse_damage()
+        if problems := self.verify().problems:
+            raise LedgerDamaged("; ".join(problems))
         target = _folder(folder)
         releases = self.releases()
         for place, release in enumerate(releases, start=1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perinstance.data.confidential.private_files import refuse_wider
-from perinstance.errors import LedgerDamaged, PerinstanceError
+from perinstance.errors import PerinstanceError
 from perinstance.ledger.files.charge_files import is_as_logged
 from perinstance.ledger.log.charged_releases import releases_of
 from perinstance.ledger.log.event_log import EventLog
@@ -27,11 +27,6 @@ class Verification:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
-
-    def refuse_damage(self) -> None:
-        """Raise what was found."""
-        if self.problems:
-            raise LedgerDamaged("; ".join(self.problems))
 
 
 def verify(log: EventLog, folder: Path) -> Verification:

@@ -13,12 +13,7 @@ from perinstance.auditing.loss_sketch import QUANTILE_ERROR
 from perinstance.pairs.kinds import KINDS, is_bound
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
-from perinstance.report.figures import (
-    accuracy_section,
-    attack_section,
-    distribution_section,
-    noise_section,
-)
+from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
 from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, size_in_words

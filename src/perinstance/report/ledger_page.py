@@ -122,10 +122,7 @@ def _warnings(asked: PageRequest) -> list[tuple[str, str]]:
 
 def _cards(asked: PageRequest) -> list[Card]:
     counting = sum(release.counts for release in asked.releases)
-    cards = [
-        Card("People", f"{asked.people:,}", "in any release"),
-        Card("Releases", f"{counting:,}", "that count"),
-    ]
+    cards = [Card("People", f"{asked.people:,}", "in any release"), Card("Releases", f"{counting:,}", "that count")]
     if asked.shared is not None:
         for name, level in (("Median total", 0.5), ("95% of the people", 0.95)):
             cell = asked.shared.quantile(level)

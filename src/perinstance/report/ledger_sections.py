@@ -11,8 +11,7 @@ import numpy as np
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.ledger.totals.growth import LedgerOverview
-from perinstance.ledger.totals.loss_counts import LossCounts
-from perinstance.ledger.totals.spent_budgets import BudgetUse
+from perinstance.ledger.totals.loss_counts import BudgetUse, LossCounts
 from perinstance.ledger.verification import Verification
 from perinstance.pairs.kinds import KINDS
 from perinstance.report import charts, words
@@ -221,10 +220,7 @@ def worth_section(asked: PageRequest) -> Iterator[Section]:
     if not counting:
         return
     fixed = sum(release.fixed_in_advance for release in counting)
-    told = {
-        "decided on before any output was seen": fixed,
-        "decided on later, or nobody said": len(counting) - fixed,
-    }
+    told = {"decided on before any output was seen": fixed, "decided on later, or nobody said": len(counting) - fixed}
     if not asked.redact:
         names = ("with exact losses", "with upper bounds for somebody", "with estimates for somebody")
         told |= {name: sum(r.kind == kind for r in counting) for name, kind in zip(names, KINDS, strict=True)}

@@ -15,15 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.data.checks.cells import (
-    NULL,
-    as_floats,
-    column_label,
-    refuse_cells,
-    refuse_types,
-    stacked,
-    type_word,
-)
+from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types, stacked, type_word
 from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.arrow import open_arrow, open_dataset

@@ -24,14 +24,7 @@ from numpy.typing import NDArray
 
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged
-from perinstance.ledger.files.sorted_pairs import (
-    META,
-    SortedPairs,
-    StoredCharge,
-    file_digest,
-    one_array,
-    plain_columns,
-)
+from perinstance.ledger.files.sorted_pairs import META, SortedPairs, StoredCharge, file_digest, one_array, plain_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,23 +17,13 @@ from typing import Any, ClassVar
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import InvalidInput, LedgerTrouble
 
-#: seconds that a writer waits for the others
-PATIENCE = 120.0
-
+PATIENCE = 120.0  #: seconds that a writer waits for the others
 _BUSY = f"other processes have held the ledger for {PATIENCE:g} s; nothing was written; try again"
-
-#: what PostgreSQL says of a lock that was not given in time
-_LOCK_TIMEOUT = "55P03"
-
-#: the name of the writers' lock on a server: any fixed number
-_LOCK = 7_301_995
-
+_LOCK_TIMEOUT = "55P03"  # what PostgreSQL says of a lock that was not given in time
+_LOCK = 7_301_995  # the name of the writers' lock on a server: any fixed number
 _EFFECTIVE = os.access in os.supports_effective_ids
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-#: runs one statement inside a transaction and returns its rows; values are named ``:like_this``
-Execute = Callable[..., list[tuple[Any, ...]]]
+Execute = Callable[..., list[tuple[Any, ...]]]  #: runs one statement inside a transaction; values are named ``:like_this``
 
 
 @dataclass(frozen=True, slots=True)

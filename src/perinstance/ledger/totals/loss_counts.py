@@ -1,18 +1,26 @@
-"""Quantiles of more losses than one wants to hold: values and how many people have them, gathered block by block."""
+"""Quantiles of more losses than one wants to hold, gathered block by block, and how much of a budget people spent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from perinstance.ledger.budgets import Budget
+from perinstance.ledger.log.charged_releases import ChargedRelease
+from perinstance.ledger.totals.composed_people import added_up, blocks_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_rank
 
 #: losses that are kept as they are; beyond, they are rounded up to 16 bits behind the leading one (a part in 65,536)
 ROOM = 1 << 20
 _DROPPED = np.int64((1 << 36) - 1)
+MOST_SPENT = 10  #: people who are named, of those who have spent most
 
 
 class LossCounts:
@@ -77,3 +85,30 @@ class LossCounts:
         """Return how many lost more than a limit."""
         values, counts = self.weighted()
         return int(counts[values > limit].sum())
+
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """Shares of the budget, everybody's counted and the largest by name. Confidential."""
+
+    shares: LossCounts
+    most: tuple[tuple[str, float], ...]  #: ids and shares, the largest first
+
+
+def spent(folder: Path, releases: Sequence[ChargedRelease], budget: Budget) -> Iterator[tuple[pa.Array, Floats]]:
+    """Walk over everybody: ids, and what each has spent."""
+    for block in blocks_of(folder, [release for release in releases if release.counts]):
+        yield block.ids, added_up(block, budget.cost)
+
+
+def budget_use(folder: Path, releases: Sequence[ChargedRelease], budget: Budget) -> BudgetUse:
+    """Count everybody's share, and keep the largest."""
+    shares = LossCounts()
+    most: list[tuple[float, str]] = []
+    for ids, cost in spent(folder, releases, budget):
+        share = cost / budget.budget
+        shares.add(share)
+        top = np.argsort(-share, kind="stable")[:MOST_SPENT]
+        most = heapq.nlargest(MOST_SPENT, [*most, *((float(share[i]), ids[int(i)].as_py()) for i in top)])
+    return BudgetUse(shares, tuple((name, share) for share, name in most))
