@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from perinstance.checked_numbers import is_unicode, one_of, probability
 from perinstance.data.confidential.private_files import private_file, private_folder
-from perinstance.errors import InvalidInput, LedgerConflict, LedgerTrouble, UnsafeFile
+from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble, UnsafeFile
 from perinstance.ledger.admission import admit, applicants
 from perinstance.ledger.budgets import Budget, budget_record, read_budget
-from perinstance.ledger.charging import AuditLike, ChargeWords, ChargeWriter, Reservation, check_text, told
+from perinstance.ledger.charging import ChargeWords, ChargeWriter, Reservation, check_text, told
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, tidy
 from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
 from perinstance.ledger.log.event_log import EventLog
@@ -104,7 +104,7 @@ class Ledger:
         return self._filter
 
     def charge(
-        self, audit: AuditLike, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
+        self, audit: Any, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
     ) -> ChargedRelease:
         """Charge a release to the people of its audit.
 
@@ -143,7 +143,7 @@ class Ledger:
         return self._writer.charge(ids, found, key, words, "committed")
 
     def reserve(
-        self, audit: AuditLike, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
+        self, audit: Any, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
     ) -> Reservation:
         """Charge before publishing: ``with ledger.reserve(audit, key=...): publish()`` commits when all went well.
 

@@ -23,7 +23,7 @@ _LOCK_TIMEOUT = "55P03"  # what PostgreSQL says of a lock that was not given in 
 _LOCK = 7_301_995  # the name of the writers' lock on a server: any fixed number
 _EFFECTIVE = os.access in os.supports_effective_ids
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-Execute = Callable[..., list[tuple[Any, ...]]]  #: runs one statement inside a transaction; values are named ``:like_this``
+Execute = Callable[..., list[tuple[Any, ...]]]  #: runs a statement in a transaction; values are named ``:like_this``
 
 
 @dataclass(frozen=True, slots=True)
