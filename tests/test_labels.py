@@ -30,7 +30,7 @@ from perinstance.pairs import (
     from_columns,
 )
 from perinstance.pairs.kinds import KINDS, is_bound, kind_codes, weakest
-from perinstance.report import exposed_people
+from perinstance.report import reported_losses as exposed_people
 from perinstance.report.content import gather
 
 N = 4

@@ -17,10 +17,9 @@ import pytest
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.report import render
-from perinstance.report.words import BOTH, ORDINARY, RARE, SURPRISING
 from tests.report.conftest import small_audit
 
-REASONS = (BOTH, ORDINARY, RARE, SURPRISING)
+REASONS = ("rare features and badly predicted", "neither stands out", "rare features", "badly predicted")
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift
-from perinstance.report.meaning import most_attack_power, shift_of_loss
+from perinstance.report.words import most_attack_power, shift_of_loss
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 30.0])
@@ -40,7 +40,7 @@ def test_bad_delta_is_refused():
 
 
 def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
-    from perinstance.report.meaning import belief_after_alarm
+    from perinstance.report.words import belief_after_alarm
 
     # of 100,000 candidates 1,000 are in: the test finds 90 of them and errs on 990 others
     assert belief_after_alarm(0.01, 0.09) == pytest.approx(90 / (90 + 990))
@@ -52,7 +52,7 @@ def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
     [(0.01, "very small"), (0.017, "small"), (0.0215, "moderate"), (0.2, "large"), (1.0, "very large")],
 )
 def test_a_loss_is_called_small_or_large_by_what_an_alarm_says(power, word):
-    from perinstance.report.meaning import size_in_words
+    from perinstance.report.words import size_in_words
 
     assert size_in_words(power) == word
 

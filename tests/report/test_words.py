@@ -76,12 +76,12 @@ def test_reasons_name_what_stands_out():
     leverage = np.r_[np.linspace(0.02, 0.01, 98), 1.0, 1.0]
     residual = np.r_[np.linspace(-1, 1, 97), 50.0, 0.0, -60.0]
     assert words.reasons(leverage, residual, [97, 98, 99, 50]) == [
-        words.SURPRISING,
-        words.RARE,
-        words.BOTH,
-        words.ORDINARY,
+        "badly predicted",
+        "rare features",
+        "rare features and badly predicted",
+        "neither stands out",
     ]
 
 
 def test_nobody_stands_out_in_a_constant_column():
-    assert words.reasons(np.ones(5), np.zeros(5), [0, 4]) == [words.ORDINARY] * 2
+    assert words.reasons(np.ones(5), np.zeros(5), [0, 4]) == ["neither stands out"] * 2

@@ -323,6 +323,6 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show header, quantiles and the worst ten in a notebook."""
-        from perinstance.report import exposed_people
+        from perinstance.report import reported_losses as exposed_people
 
         return exposed_people.fragment(self)

@@ -34,7 +34,7 @@ def explain(
     from perinstance.errors import InvalidInput
     from perinstance.releases.base.shown_decimals import declared_text
     from perinstance.report import words
-    from perinstance.report.meaning import most_attack_power, shift_of_loss
+    from perinstance.report.words import most_attack_power, shift_of_loss
 
     sentence = None
     if model is not None:

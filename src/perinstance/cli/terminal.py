@@ -23,7 +23,7 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.exposed_people import most_exposed
+from perinstance.report.reported_losses import most_exposed
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.svg import clean
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.report.redaction import SHARED, PlaneCell
-from perinstance.report.svg import LEFT, LINE, RIGHT, WIDTH, Drawing, LogScale, around
+from perinstance.report.svg import LEFT, LINE, RIGHT, Drawing, LogScale, around
 from perinstance.report.words import loss, people, share, short_count
 
 
@@ -56,14 +57,9 @@ def distribution(
     words = "; ".join(f"{m.name} at {loss(m.value)}" for m in shown)
     top = 14.0 + LINE * (len(shown) + len(notes)) + LINE
     base = top + 120.0
-    drawing = Drawing(
-        "distribution",
-        WIDTH,
-        base + 190.0,
-        "How the losses are distributed",
-        f"Histogram of the loss of {people(sum(bar.people for bar in bars))} on a logarithmic axis, and below it the "
-        f"share of people whose loss is no larger. {words}",
-    )
+    told = f"Histogram of the loss of {people(sum(bar.people for bar in bars))} on a logarithmic axis, and below it "
+    told += f"the share of people whose loss is no larger. {words}"
+    drawing = Drawing("distribution", base + 190.0, "How the losses are distributed", told)
     tallest = max([bar.people for bar in bars], default=1)
     for bar in bars:
         if bar.people:
@@ -98,20 +94,12 @@ TICKS = 10  # as many releases are numbered
 def attack(curves: Sequence[Curve]) -> Markup:
     """Draw how often the best test finds a person against its false alarms, both logarithmic; a line is guessing."""
     rates = np.geomspace(LOWEST, 1.0, 40)
-    lines = [*curves, Curve("guessing", "guess", rates, rates)]
-    top = 34.0 + LINE * len(lines)
-    bottom = top + 270.0
+    guessing = Curve("guessing", "guess", rates, rates)
+    told = "Power of the best membership test against its false-positive rate, compared with guessing."
+    above = "finds the person (logarithmic)"
+    drawing, top, bottom = _panel("attack", "What an attacker gains", told, [*curves, guessing], 270.0, above)
     x, y = LogScale(LOWEST, 1.0, LEFT, RIGHT), LogScale(LOWEST, 1.0, bottom, top)
-    drawing = Drawing(
-        "attack",
-        WIDTH,
-        bottom + 52,
-        "What an attacker gains",
-        "Power of the best membership test against its false-positive rate, compared with guessing.",
-    )
-    drawing.legend([(curve.name, f"curve {curve.look}") for curve in lines], "label")
-    drawing.text(2, top - 13, "finds the person (logarithmic)", "axis-title", "start")
-    _lines(drawing, [lines[-1], *curves], x, y, share)
+    _lines(drawing, [guessing, *curves], x, y, share)
     drawing.bottom_axis(x, bottom, "false alarms (logarithmic)", share)
     return drawing.markup()
 
@@ -119,21 +107,12 @@ def attack(curves: Sequence[Curve]) -> Markup:
 def growth(curves: Sequence[Curve]) -> Markup:
     """Draw quantiles of the totals after each release; x is the release's number, from 1."""
     last = max(int(curve.x[-1]) for curve in curves)
-    top = 34.0 + LINE * len(curves)
-    bottom = top + 220.0
+    told = "Quantiles of everybody's total after each release, on a logarithmic axis."
+    drawing, top, bottom = _panel("growth", "How totals grew", told, curves, 220.0, "total loss ε (logarithmic)")
 
     def x(k: float) -> float:
         return LEFT + 14 + (RIGHT - LEFT - 22) * ((k - 1) / (last - 1) if last > 1 else 0.5)
 
-    drawing = Drawing(
-        "growth",
-        WIDTH,
-        bottom + 52,
-        "How totals grew",
-        "Quantiles of everybody's total after each release, on a logarithmic axis.",
-    )
-    drawing.legend([(curve.name, f"curve {curve.look}") for curve in curves], "label")
-    drawing.text(2, top - 13, "total loss ε (logarithmic)", "axis-title", "start")
     _lines(drawing, curves, x, LogScale(*around([float(v) for c in curves for v in c.y]), bottom, top))
     drawing.line(LEFT, bottom, RIGHT, bottom, "axis")
     for k in range(1, last + 1, -(-last // TICKS)):
@@ -145,14 +124,9 @@ def growth(curves: Sequence[Curve]) -> Markup:
 
 def sweep(curves: Sequence[Curve], cost: Curve | None) -> Markup:
     """Draw the loss quantiles against the noise, as multiples of what it was, and the accuracy that the noise costs."""
-    x = LogScale(*around([float(v) for v in curves[0].x], 1.0), LEFT, RIGHT)
-    top = 34.0 + LINE * len(curves)
-    first, bottom = top + 170.0, top + (310.0 if cost else 170.0)
-    drawing = Drawing(
-        "sweep", WIDTH, bottom + 52, "What if: other noise", "Loss quantiles against the size of the noise."
-    )
-    drawing.legend([(curve.name, f"curve {curve.look}") for curve in curves], "label")
-    drawing.text(2, top - 13, "loss ε", "axis-title", "start")
+    told, high = "Loss quantiles against the size of the noise.", 310.0 if cost else 170.0
+    drawing, top, bottom = _panel("sweep", "What if: other noise", told, curves, high, "loss ε")
+    x, first = LogScale(*around([float(v) for v in curves[0].x], 1.0), LEFT, RIGHT), top + 170.0
     _lines(drawing, curves, x, LogScale(*around([float(v) for c in curves for v in c.y]), first, top))
     if cost is not None:
         drawing.text(2, first + 24, cost.name, "axis-title", "start")
@@ -163,12 +137,19 @@ def sweep(curves: Sequence[Curve], cost: Curve | None) -> Markup:
     return drawing.markup()
 
 
+def _panel(
+    name: str, title: str, told: str, curves: Sequence[Curve], high: float, above: str
+) -> tuple[Drawing, float, float]:
+    """Begin a drawing of curves: their names, and a panel ``high`` pixels high under its axis' title; its two ends."""
+    top = 34.0 + LINE * len(curves)
+    drawing = Drawing(name, top + high + 52, title, told)
+    drawing.legend([(curve.name, f"curve {curve.look}") for curve in curves], "label")
+    drawing.text(2, top - 13, above, "axis-title", "start")
+    return drawing, top, top + high
+
+
 def _lines(
-    drawing: Drawing,
-    curves: Sequence[Curve],
-    x: Callable[[float], float],
-    y: LogScale,
-    write: Callable[[float], str] | None = None,
+    drawing: Drawing, curves: Sequence[Curve], x: Callable[[float], float], y: LogScale, write: Any = None
 ) -> None:
     """Draw the left axis, then every curve where it has a logarithm."""
     drawing.left_axis(y, LEFT, RIGHT, write)
@@ -207,14 +188,9 @@ def plane(shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name:
         y_ends = around([v for cell in shown for v in (cell.bottom, cell.top)], 1.0)
         count = sum(cell.people for cell in shown)
     x, y = LogScale(*x_ends, LEFT, RIGHT), LogScale(*y_ends, BOTTOM, TOP)
-    drawing = Drawing(
-        "plane",
-        WIDTH,
-        BOTTOM + 52,
-        "Why: rare features against surprise",
-        f"Density of {people(count)} over {across_name} and the {up_name}, "
-        "with lines of equal loss. Loss grows towards the upper right.",
-    )
+    told = f"Density of {people(count)} over {across_name} and the {up_name}, "
+    told += "with lines of equal loss. Loss grows towards the upper right."
+    drawing = Drawing("plane", BOTTOM + 52, "Why: rare features against surprise", told)
     if not isinstance(shown, Dots):
         for cell in shown:
             weight = min(0.25 * (1 + math.floor(math.log2(cell.people / SHARED))), 1.0)
@@ -292,7 +268,7 @@ def groups(
         else f"{r.name}: median at most {r.median:g}, 95% at most {r.q95:g}"
         for r in rows
     ]
-    drawing = Drawing(name, WIDTH, bottom + 48, title, "; ".join(told))
+    drawing = Drawing(name, bottom + 48, title, "; ".join(told))
     for k, row in enumerate(rows):
         y = 8.0 + ROW * k
         look = " small" if row.small else ""

@@ -12,13 +12,11 @@ import numpy as np
 from perinstance.auditing.loss_sketch import QUANTILE_ERROR
 from perinstance.pairs.kinds import KINDS, is_bound
 from perinstance.report import words
-from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
 from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
 from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
-from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, size_in_words
 from perinstance.report.page import Card, Page, Section, SectionTable, refuse_few
-from perinstance.report.redaction import SHARED, SharedLosses, grid_text, grid_up, shared_losses
+from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.release_words import (
     accuracy_cost,
     bound_warnings,
@@ -27,7 +25,7 @@ from perinstance.report.release_words import (
     recipe,
     release_line,
 )
-from perinstance.report.reported_losses import CommonStatements, ReportRequest, weighted
+from perinstance.report.reported_losses import MOST_EXPOSED, CommonStatements, ReportRequest, most_exposed, weighted
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ def gather(
         setup=_setup(asked, source),
         verdicts=[*filter(None, [_verdict(asked), _size(asked)])],
         warnings=bound_warnings(float(epsilon.max()), audit.health, said, beyond, redact),
-        cards=_full_cards(asked) if asked.shared is None else _shared_cards(asked, asked.shared),
+        cards=_cards(asked),
         sections=sections,
         unsaid=UNSAID,
     )
@@ -162,16 +160,16 @@ def _verdict(asked: ReportRequest) -> str:
 
 def _size(asked: ReportRequest) -> str:
     """Say in plain words whether this is small or large, with the odds of the best attack at several priors."""
-    told, limit = [], "at most" if is_bound(asked.kind) else "about"
-    for name, (power,) in asked.powers(np.array([ODDS_RATE]))[0].items():
+    told, limit, rate = [], "at most" if is_bound(asked.kind) else "about", words.share(words.ODDS_RATE)
+    for name, (power,) in asked.powers(np.array([words.ODDS_RATE]))[0].items():
         beliefs = ", ".join(
-            f"{words.share(prior)} becomes {words.share_at_most(belief_after_alarm(prior, float(power)))}"
-            for prior in PRIORS[1:]
+            f"{words.share(prior)} becomes {words.share_at_most(words.belief_after_alarm(prior, float(power)))}"
+            for prior in words.PRIORS[1:]
         )
-        times = words.loss(float(power) / ODDS_RATE, 2)
+        times = words.loss(float(power) / words.ODDS_RATE, 2)
         told.append(
-            f"For {name} this is {size_in_words(float(power))}: an alarm of the best attack, at "
-            f"{words.share(ODDS_RATE)} false alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
+            f"For {name} this is {words.size_in_words(float(power))}: an alarm of the best attack, at {rate} false "
+            f"alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
         )
     return " ".join(told)
 
@@ -198,13 +196,20 @@ def _exposed(asked: ReportRequest, error_head: str, features: bool) -> Section:
     return Section(key, heading, soft=soft, tables=(table,), after=after)
 
 
-def _full_cards(asked: ReportRequest) -> list[Card]:
-    """The cards of a full copy."""
+def _cards(asked: ReportRequest) -> list[Card]:
+    """The numbers at a glance; in a redacted copy nothing that fewer than forty people share."""
+    cards = [Card("People", f"{len(asked.audit):,}", words.features(asked.audit.health.n_features))]
+    shared = asked.shared
+    if shared is not None:
+        cells = [("Median loss", shared.quantile(0.5)), ("95% of the people", shared.quantile(0.95))]
+        if shared.most is not None:
+            cells.append((f"All but {words.people(shared.cells[-1].people)}", shared.most))
+        cards += [Card(name, grid_text(c.high), "lost at most this") for name, c in cells if math.isfinite(c.high)]
+        return [*cards, *_statement_cards(asked.statements)]
     kind, cost = asked.kind, accuracy_cost(asked.audit)
     most = "lost at most this" if is_bound(kind) else "lost about this or less"
     median, q95, q99, top = map(words.loss, asked.quantiles().tolist())
-    cards = [
-        Card("People", f"{len(asked.audit):,}", words.features(asked.audit.health.n_features)),
+    cards += [
         Card("Median loss", median, f"half {most}"),
         Card("95% of the people", q95, most),
         Card("99% of the people", q99, most),
@@ -214,16 +219,6 @@ def _full_cards(asked: ReportRequest) -> list[Card]:
     if cost is not None:
         cards.append(Card("Cost of the noise", words.number(cost), "typical change of a prediction"))
     return [*cards, Card("Answers", kind, "weakest kind among the people")]
-
-
-def _shared_cards(asked: ReportRequest, shared: SharedLosses) -> list[Card]:
-    """The cards of a redacted copy: nothing that fewer than forty people share."""
-    cards = [Card("People", f"{shared.people:,}", words.features(asked.audit.health.n_features))]
-    cells = [("Median loss", shared.quantile(0.5)), ("95% of the people", shared.quantile(0.95))]
-    if shared.most is not None:
-        cells.append((f"All but {words.people(shared.cells[-1].people)}", shared.most))
-    cards += [Card(name, grid_text(c.high), "lost at most this") for name, c in cells if math.isfinite(c.high)]
-    return [*cards, *_statement_cards(asked.statements)]
 
 
 def _statement_cards(said: CommonStatements) -> list[Card]:

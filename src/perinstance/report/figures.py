@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.pairs import Pairs
 from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.report import charts, words
-from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm
 from perinstance.report.page import Section, SectionTable
 from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
@@ -40,8 +38,7 @@ TOO_FEW = "Left out: the losses of too few people would stand behind the curves.
 
 #: what may be said of the curves of an attack, by the kind of the losses behind them
 _LEADS = {
-    "exact": "No test can do better than the curves below.",
-    "upper": "No test can do better than the curves below.",
+    **dict.fromkeys(("exact", "upper"), "No test can do better than the curves below."),
     "estimate": "The curves below are estimates: a test may do better.",
 }
 _POWERS = {"exact": "Exact power of", "upper": "Upper bound of the power of", "estimate": "Estimated power of"}
@@ -134,32 +131,21 @@ def noise_section(asked: ReportRequest) -> Iterator[Section]:
         yield Section("if", heading, lead=missing)
         return
     names = {0.5: ("median", ""), 0.95: ("95%", "second"), 1.0: ("maximum", "third")}
-    curves = [
-        charts.Curve(*names[q], swept.factors, row)
-        for q, row in zip(QUANTILES, swept.epsilon, strict=True)
-        if np.isfinite(row).any()
-    ]
+    rows = [(q, row) for q, row in zip(QUANTILES, swept.epsilon, strict=True) if np.isfinite(row).any()]
+    curves = [charts.Curve(*names[q], swept.factors, row) for q, row in rows]
     if not curves:
         yield Section("if", heading, lead=TOO_FEW)
         return
-    cost = None if asked.redact else accuracy_cost(asked.audit)  # one row far out decides what noise costs on average
-    cost_curve = None
-    if cost is not None and cost > 0:
-        cost_curve = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
+    cost = 0.0 if asked.redact else accuracy_cost(asked.audit) or 0.0  # one row far out decides what noise costs
+    typical = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
     caption = "Losses if the noise had been larger or smaller by a factor; 1 is this release."
     caption += f" {note}" if (note := words.kind_note(asked.audit.pairs.kind)) else ""
     if swept.sampled:
         caption += " Drawn from an even sample of the people, the most exposed included."
     if asked.redact:
         caption += f" Rounded up to values that at least {SHARED} people share."
-    yield Section(
-        "if",
-        heading,
-        figure=charts.sweep(curves, cost_curve),
-        figure_label="Losses under other noise",
-        caption=caption,
-        warning=CHOOSING,
-    )
+    figure = charts.sweep(curves, typical if cost > 0 else None)
+    yield Section("if", heading, "", "", figure, "Losses under other noise", caption, warning=CHOOSING)
 
 
 def _shared_quantiles(epsilon: Floats) -> Floats:
@@ -189,42 +175,36 @@ def attack_curves(powers: dict[str, Floats], kind: Kind) -> Section:
         [words.share(rate), *(words.share_at_most(float(power[drawn + k])) for power in powers.values())]
         for k, rate in enumerate(RATES)
     ]
-    alarms = [power[drawn + RATES.index(ODDS_RATE)] for power in powers.values()]
+    alarms = [float(power[drawn + RATES.index(words.ODDS_RATE)]) for power in powers.values()]
     belief_lines = [
-        [words.share(p), *(words.share_at_most(belief_after_alarm(p, float(at))) for at in alarms)] for p in PRIORS
+        [words.share(p), *(words.share_at_most(words.belief_after_alarm(p, at)) for at in alarms)] for p in words.PRIORS
     ]
-    of_powers = (
-        f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is in the data:"
-    )
+    estimated = "" if is_bound(kind) else ", by estimate,"
+    of_powers = f"How often{estimated} the best test finds a person who is in the data:"
     of_beliefs = (
         "What somebody who thought the person to be in the data with some probability may think after this test, at "
-        f"{words.share(ODDS_RATE)} false alarms, has answered yes:"
+        f"{words.share(words.ODDS_RATE)} false alarms, has answered yes:"
     )
-    return Section(
-        "attack",
-        heading,
-        lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this person in "
-        f"the data? {_LEADS[kind]}",
-        figure=charts.attack(curves),
-        figure_label="Power of the best attack, figure",
-        caption=f"{_POWERS[kind]} the most powerful membership test.",
-        tables=(
-            SectionTable("Power of the best attack", ["False alarms allowed", *powers], power_lines, of_powers),
-            SectionTable("Belief after an alarm", ["Believed before", *powers], belief_lines, of_beliefs),
-        ),
+    lead = (
+        "The strongest attacker knows every other row and the mechanism, and asks one question: is this person in the "
+        f"data? {_LEADS[kind]}"
     )
+    tables = (
+        SectionTable("Power of the best attack", ["False alarms allowed", *powers], power_lines, of_powers),
+        SectionTable("Belief after an alarm", ["Believed before", *powers], belief_lines, of_beliefs),
+    )
+    figure, caption = charts.attack(curves), f"{_POWERS[kind]} the most powerful membership test."
+    return Section("attack", heading, lead, "", figure, "Power of the best attack, figure", caption, tables=tables)
 
 
 def accuracy_section(comparison: AccuracyComparison) -> Section:
     """Show private and non-private accuracy side by side."""
-    lines, heads = comparison_lines(comparison), ["Model", comparison.measure.capitalize()]
-    return Section(
-        id="accuracy",
-        heading="What privacy costs in accuracy",
-        lead=f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once.",
-        warning=("Confidential.", COMPARISON_COST),
-        tables=(SectionTable("Accuracy with and without privacy", heads, [list(line) for line in lines]),),
-    )
+    lines = [list(line) for line in comparison_lines(comparison)]
+    heads = ["Model", comparison.measure.capitalize()]
+    lead = f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once."
+    table = SectionTable("Accuracy with and without privacy", heads, lines)
+    warning = ("Confidential.", COMPARISON_COST)
+    return Section("accuracy", "What privacy costs in accuracy", lead, warning=warning, tables=(table,))
 
 
 FACTORS = np.geomspace(1 / 16, 16, 25)
@@ -237,8 +217,7 @@ MOST_SLOW_PEOPLE = 100
 VERY_FEW_PEOPLE, EVERY = 20, 3
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseLevels:
+class NoiseLevels(NamedTuple):
     """Loss quantiles at several noise levels: one row per quantile."""
 
     factors: NDArray

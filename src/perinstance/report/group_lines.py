@@ -105,14 +105,9 @@ def _all_groups(rows: list[charts.GroupRow], key: str, heading: str) -> Section:
     lines = [[row.name, f"{row.size:,}", *map(words.loss, (row.median, row.q95, row.largest))] for row in rows]
     heads = ["Group", "People", "Median ε", "95%", "Maximum"]
     fold = f"All {len(rows):,} groups, the most exposed first" if len(drawn) < len(rows) else ""
-    return Section(
-        key,
-        heading,
-        figure=charts.groups(drawn, key),
-        figure_label="Losses by group, figure",
-        caption=caption,
-        tables=(SectionTable("Losses by group", heads, lines, fold=fold, grey=[row.small for row in rows]),),
-    )
+    table = SectionTable("Losses by group", heads, lines, fold=fold, grey=[row.small for row in rows])
+    figure = charts.groups(drawn, key)
+    return Section(key, heading, "", "", figure, "Losses by group, figure", caption, tables=(table,))
 
 
 def _shared_groups(shared: Mapping[str, SharedLosses], key: str, heading: str) -> Section:
@@ -126,12 +121,7 @@ def _shared_groups(shared: Mapping[str, SharedLosses], key: str, heading: str) -
             rows.append(charts.GroupRow(clean(group, 40), found.people, median.high, q95.high, q95.high, small=False))
     drawn = sorted(rows, key=lambda row: (-row.q95, row.name))[:MOST_DRAWN]
     heads = ["Group", "People", "Median ε", "95%"]
-    return Section(
-        key,
-        heading,
-        lead=lead,
-        figure=charts.groups(drawn, key, maximum=False) if drawn else None,
-        figure_label="Losses by group, figure",
-        caption="Upper ends of cells that at least 40 people of the group share.",
-        tables=(SectionTable("Losses by group", heads, lines),) if lines else (),
-    )
+    figure = charts.groups(drawn, key, maximum=False) if drawn else None
+    caption = "Upper ends of cells that at least 40 people of the group share."
+    tables = (SectionTable("Losses by group", heads, lines),) if lines else ()
+    return Section(key, heading, lead, "", figure, "Losses by group, figure", caption, tables=tables)

@@ -78,11 +78,8 @@ def _verdict(asked: PageRequest) -> str:
     if not asked.people:
         return "Nothing has been charged to anybody yet."
     if asked.shared is not None:
-        told = [
-            f"{name} lost at most ε = {grid_text(cell.high)} in total"
-            for name, cell in (("half", asked.shared.quantile(0.5)), ("95%", asked.shared.quantile(0.95)))
-            if math.isfinite(cell.high)
-        ]
+        ends = {name: asked.shared.quantile(q).high for name, q in (("half", 0.5), ("95%", 0.95))}
+        told = [f"{name} lost at most ε = {grid_text(high)} in total" for name, high in ends.items() if high < math.inf]
         if not told:
             return f"No total can be told here: fewer than {SHARED} people would stand behind every number."
         return f"Of {words.people(asked.people)}, {' and '.join(told)}."
@@ -92,17 +89,15 @@ def _verdict(asked: PageRequest) -> str:
     first += f"the most exposed person lost {about}{words.loss(top)}."
     if asked.people == 1:
         first = f"The one person in this ledger lost {about}ε = {words.loss(top)} in total."
-    basic = asked.overview.growth[-1].basic
-    return (
-        f"{first} One number for everybody, the largest loss of each release added up, would say {words.loss(basic)} "
-        "to each of them."
-    )
+    basic = words.loss(asked.overview.growth[-1].basic)
+    first += " One number for everybody, the largest loss of each release added up, would say "
+    return f"{first}{basic} to each of them."
 
 
 def _worth(asked: PageRequest) -> str:
     if not asked.people:
         return ""
-    name = "These totals are guarantees" if asked.guarantee else "These totals are readings, not guarantees"
+    name = f"These totals are {'guarantees' if asked.guarantee else 'readings, not guarantees'}"
     note = words.kind_note(weakest("upper", asked.overview.kind) if asked.redact else asked.overview.kind)
     return f"{name}: {asked.why}." + (f" {note}" if note else "")
 
@@ -124,17 +119,15 @@ def _cards(asked: PageRequest) -> list[Card]:
     counting = sum(release.counts for release in asked.releases)
     cards = [Card("People", f"{asked.people:,}", "in any release"), Card("Releases", f"{counting:,}", "that count")]
     if asked.shared is not None:
-        for name, level in (("Median total", 0.5), ("95% of the people", 0.95)):
-            cell = asked.shared.quantile(level)
-            if math.isfinite(cell.high):
-                cards.append(Card(name, grid_text(cell.high), "at most"))
+        ends = {"Median total": asked.shared.quantile(0.5).high, "95% of the people": asked.shared.quantile(0.95).high}
+        cards += [Card(name, grid_text(high), "at most") for name, high in ends.items() if high < math.inf]
     elif asked.people:
-        median, most, top = asked.overview.totals.quantiles([0.5, 0.95, 1.0])
+        median, most, top = map(words.loss, asked.overview.totals.quantiles([0.5, 0.95, 1.0]).tolist())
         basic = words.loss(asked.overview.growth[-1].basic)
         cards += [
-            Card("Median total", words.loss(median), "half lost at most this"),
-            Card("95% of the people", words.loss(most), "lost at most this"),
-            Card("Most exposed person", words.loss(top), "the largest total"),
+            Card("Median total", median, "half lost at most this"),
+            Card("95% of the people", most, "lost at most this"),
+            Card("Most exposed person", top, "the largest total"),
             Card("One number for all", basic, "largest losses, added", worst=True),
         ]
     if asked.kept is not None:
@@ -143,15 +136,11 @@ def _cards(asked: PageRequest) -> list[Card]:
         cards.append(Card("Limit", words.loss(asked.limit), "watched, not enforced", worst=True))
     kind = "" if asked.redact else f"answers: {asked.overview.kind}"
     cards.append(Card("Worth", "guarantees" if asked.guarantee else "readings", kind))
-    cards.append(Card("Log and files", "in order" if asked.checked.ok else "DAMAGED", "checked just now"))
-    return cards
-
-
-__all__ = ["render", "to_html"]
+    return [*cards, Card("Log and files", "in order" if asked.checked.ok else "DAMAGED", "checked just now")]
 
 
 def render(ledger: Ledger, **options: Any) -> str:
-    """Return the page; see ``perinstance.report.ledger_page.gather`` for the options."""
+    """Return the page; see ``gather`` for the options."""
     return gather(ledger, **options).markup()
 
 

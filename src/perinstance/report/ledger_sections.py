@@ -87,8 +87,8 @@ def growth_section(asked: PageRequest) -> Iterator[Section]:
     drawn = [(name, row) for name, row in zip(names, rows.T, strict=False) if np.isfinite(row).any() and row.any()]
     curves = [charts.Curve(*name, across, row) for name, row in drawn]
     lines = [
-        [clean(part.release.key, 40), part.release.at[:10], *map(asked.loss, r)]
-        for part, r in zip(grown, rows, strict=True)
+        [clean(part.release.key, 40), part.release.at[:10], *map(asked.loss, row)]
+        for part, row in zip(grown, rows, strict=True)
     ]
     heads = ["After release", "Charged", "Median", "95%"]
     caption = "Totals of everybody who was in any release up to then."
@@ -100,14 +100,9 @@ def growth_section(asked: PageRequest) -> Iterator[Section]:
         lines = [[*line, words.loss(value)] for line, value in zip(lines, basic, strict=True)]
     if asked.overview.step > 1:
         caption += f" Drawn from every {asked.overview.step:,}th person, the most exposed included."
-    yield Section(
-        id="growth",
-        heading="How totals grew",
-        figure=charts.growth(curves) if curves else None,
-        figure_label="Totals after each release, figure",
-        caption=caption,
-        tables=(SectionTable("Totals after each release", heads, lines, fold=FOLD),),
-    )
+    figure, label = charts.growth(curves) if curves else None, "Totals after each release"
+    table = SectionTable(label, heads, lines, fold=FOLD)
+    yield Section("growth", "How totals grew", "", "", figure, f"{label}, figure", caption, tables=(table,))
 
 
 def cost_section(asked: PageRequest) -> Iterator[Section]:
@@ -135,15 +130,10 @@ def cost_section(asked: PageRequest) -> Iterator[Section]:
     first, most = grown[order[0]].release, words.share(shares[order[0]])
     lead = f"“{clean(first.key, 60)}” added {most} of all losses, on {first.at[:10]}."
     lead = lead if asked.overview.totals.total else "No release cost anybody anything."
-    yield Section(
-        id="cost",
-        heading="Which release cost most",
-        lead="" if asked.redact else lead,
-        figure=charts.groups(rows, "cost", not asked.redact, "What releases added", "added ε") if rows else None,
-        figure_label="What each release added, figure",
-        caption=caption,
-        tables=(SectionTable("What each release added", heads, lines, fold=FOLD),),
-    )
+    figure = charts.groups(rows, "cost", not asked.redact, "What releases added", "added ε") if rows else None
+    label, lead = "What each release added", "" if asked.redact else lead
+    table = SectionTable(label, heads, lines, fold=FOLD)
+    yield Section("cost", "Which release cost most", lead, "", figure, f"{label}, figure", caption, tables=(table,))
 
 
 def budget_section(asked: PageRequest) -> Iterator[Section]:
@@ -183,32 +173,27 @@ def limit_section(asked: PageRequest) -> Iterator[Section]:
 
 def exposed_section(asked: PageRequest) -> Iterator[Section]:
     """List the people with the largest totals."""
-    heading = "Who has lost most"
     if not asked.people:
         return
-    if asked.redact:
-        missing = "Left out of this redacted copy: single people cannot be listed without exposing them."
-        yield Section("worst", heading, lead=missing)
-        return
-    heads = ["Person", "Total ε", "Releases", "Kind"]
+    heads, lead = ["Person", "Total ε", "Releases", "Kind"], "The largest totals, over all releases."
     lines = [[clean(p.id, 40), words.loss(p.epsilon), f"{p.releases:,}", p.kind] for p in asked.overview.worst]
     if asked.limit is not None:
         heads.append("Of the limit")
         parts = [words.share_at_most(min(person.epsilon / asked.limit, 1e6)) for person in asked.overview.worst]
         lines = [[*line, part] for line, part in zip(lines, parts, strict=True)]
-    lead = "The largest totals, over all releases." if len(lines) > 1 else ""
-    yield Section("worst", heading, lead=lead, tables=(SectionTable("The largest totals", heads, lines),))
+    tables = (SectionTable("The largest totals", heads, lines),)
+    if asked.redact:
+        lead, tables = "Left out of this redacted copy: single people cannot be listed without exposing them.", ()
+    yield Section("worst", "Who has lost most", lead if asked.redact or len(lines) > 1 else "", tables=tables)
 
 
 def distribution_section(asked: PageRequest) -> Iterator[Section]:
     """Show how many people lost how much in total."""
     if not asked.people or (asked.shared is not None and asked.shared.most is None):
         return
-    statements = [
-        (asked.limit, "limit", "dp"),
-        (asked.kept, "kept by the filter", "promise"),
-        (None if asked.redact else asked.overview.growth[-1].basic, "one number for all", "everyone"),
-    ]
+    basic = None if asked.redact else asked.overview.growth[-1].basic
+    statements = [(asked.limit, "limit", "dp"), (asked.kept, "kept by the filter", "promise")]
+    statements.append((basic, "one number for all", "everyone"))
     caption = "Top: number of people by total. Bottom: share of the people who lost at most that much."
     losses = asked.overview.totals.weighted()
     yield distribution_of("How totals are distributed now", *losses, statements, asked.shared, caption)

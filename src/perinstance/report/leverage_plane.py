@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,9 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import SEARCHED_RESIDUALS
 from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 from perinstance.report import charts
-from perinstance.report.exposed_people import target_scale
 from perinstance.report.page import Section
 from perinstance.report.redaction import SHARED, PlaneCell, shared_plane
-from perinstance.report.reported_losses import ReportRequest
+from perinstance.report.reported_losses import ReportRequest, target_scale
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -28,8 +26,7 @@ SHIFTS: dict[str, Callable[[NDArray], GaussianShift | LaplaceShift]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
+class _Axis(NamedTuple):
     """One value per person and, where the loss is a function of it and of the prediction error, that function."""
 
     values: NDArray
@@ -74,9 +71,7 @@ def _levels(asked: ReportRequest) -> list[float]:
     if asked.shared is not None:
         return sorted({cell.high for _, cell in asked.shared.told})
     finite = asked.epsilon[(asked.epsilon > 0) & np.isfinite(asked.epsilon)]
-    if len(finite) == 0:
-        return []
-    return sorted({float(f"{v:.1g}") for v in attained_quantile(finite, (0.5, 0.95, 1.0))})
+    return sorted({float(f"{v:.1g}") for v in attained_quantile(finite, (0.5, 0.95, 1.0))}) if len(finite) else []
 
 
 def _range(values: NDArray, shown: charts.Dots | list[PlaneCell]) -> tuple[float, float] | None:
@@ -105,11 +100,8 @@ def _contours(
     ends: tuple[float, float] | None, loss_at: Callable[[NDArray, NDArray], NDArray], levels: list[float]
 ) -> list[charts.Curve]:
     """Trace lines of equal loss by bisection in the residual at each value of the other axis."""
-    if ends is None:
-        return []
-    xs = np.geomspace(*ends, 80)
-    curves = []
-    for level in levels:
+    xs, curves = np.geomspace(*(ends or (1.0, 1.0)), 80), []
+    for level in levels if ends else ():
         low, high = (np.full(len(xs), end) for end in SEARCHED_RESIDUALS)
         for _ in range(60):
             middle = np.sqrt(low * high)

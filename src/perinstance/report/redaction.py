@@ -67,13 +67,8 @@ class SharedLosses:
 
     def quantile(self, q: float) -> LossCell:
         """Return the cell in which the q-quantile of the losses lies."""
-        rank = int(attained_rank(self.people, q))
-        below = 0
-        for cell in self.cells:
-            below += cell.people
-            if rank <= below:
-                return cell
-        return self.cells[-1]
+        upto = np.cumsum([cell.people for cell in self.cells])
+        return self.cells[min(int(np.searchsorted(upto, attained_rank(self.people, q))), len(upto) - 1)]
 
 
 def grid_value(index: int) -> float:

@@ -39,13 +39,11 @@ def accuracy_cost(audit: Audit | ScatteredAudit) -> float | None:
     """Return the root mean square change that the noise makes to a prediction: ``sqrt(tr(root' X'X root) / n)``."""
     fit, release = audit.fit, audit.release
     gram, n = fit.gram, fit.health.n_people
-    if gram is None or not n or not hasattr(release, "law"):
-        return None
     try:
-        root = np.asarray(release.law(fit).root, dtype=float)
-    except Exception:  # an improper posterior has no finite cost to show
+        root = np.asarray(release.law(fit).root, dtype=float) if gram is not None and n else ()
+    except Exception:  # a release without a law, or an improper posterior, has no finite cost to show
         return None
-    if len(root) != len(gram):
+    if gram is None or len(root) != len(gram):
         return None
     return math.sqrt(max(float(np.vdot(root, gram @ root)), 0.0) / n)
 
@@ -59,22 +57,25 @@ def health_lines(
     if redact:  # one row far out decides the condition, the factorisation and the largest leverage
         told = kinds_line if min(kinds.values()) >= SHARED else ("Kinds of answers", "left out of this redacted copy")
         return [told]
-    lines = [kinds_line]
-    if health.condition is not None:
-        lines.append(("Condition number", number(float(health.condition))))
-    if health.factorisation is not None:
-        lines.append(("Factorisation", str(health.factorisation)))
-    if health.error is not None:
-        lines.append(("Relative error of the leverages, about", number(float(health.error))))
-    lines.append(("Largest in-sample leverage", number(float(health.largest_leverage))))
-    for what, count in (("Rows", health.clipped_features), ("Targets", health.clipped_targets)):
-        if count is not None:
-            lines.append((f"{what} clipped to the declared bound", f"{count:,} of {health.n_people:,}"))
-    for check in rechecks:
-        found = f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit"
-        told = f"{found}, relative difference {number(check.difference)}"
-        lines.append((f"Re-checked by refit: {check.name}", told))
-    return lines
+    clipped = {"Rows": health.clipped_features, "Targets": health.clipped_targets}
+    lines = {
+        "Condition number": None if health.condition is None else number(float(health.condition)),
+        "Factorisation": health.factorisation,
+        "Relative error of the leverages, about": None if health.error is None else number(float(health.error)),
+        "Largest in-sample leverage": number(float(health.largest_leverage)),
+    } | {
+        f"{what} clipped to the declared bound": None if count is None else f"{count:,} of {health.n_people:,}"
+        for what, count in clipped.items()
+    }
+    refits = [
+        (
+            f"Re-checked by refit: {check.name}",
+            f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit, "
+            f"relative difference {number(check.difference)}",
+        )
+        for check in rechecks
+    ]
+    return [kinds_line, *((name, str(told)) for name, told in lines.items() if told is not None), *refits]
 
 
 def promise_of(audit: Audit | ScatteredAudit) -> float | None:

@@ -1,13 +1,13 @@
-"""The losses that a page reports, and what the curator asked to see of them.
+"""The losses that a page reports, the people who pay most, and what the curator asked to see of them.
 
-They lie in memory, or with the workers of a cluster: then the page is made of sketches, the maximum and the most
+Losses lie in memory, or with the workers of a cluster: then the page is made of sketches, the maximum and the most
 exposed people, and nothing as long as the table is read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.kinds import Kind, weakest
-from perinstance.report.exposed_people import ExposedPerson
-from perinstance.report.meaning import most_attack_power
+from perinstance.pairs.kinds import KINDS, Kind, weakest
+from perinstance.report import words
 from perinstance.report.redaction import SharedLosses
+from perinstance.report.release_words import release_line
+from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.auditing.loss_sketch import LossSketch
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.rows_again import RareFeatures
     from perinstance.auditing.scattered_audit import ScatteredAudit
 
 LEVELS = (0.5, 0.95, 0.99, 1.0)  #: of the cards
+MOST_EXPOSED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,19 @@ class CommonStatements:
     def most(self) -> float:
         """What nobody's loss exceeds: the promise."""
         return math.inf if self.promise is None else self.promise
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedPerson:
+    """One line of the table of the most exposed."""
+
+    id: str
+    epsilon: str
+    leverage: str
+    residual: str
+    why: str
+    kind: str
+    features: str = ""  #: what is rare about the row, where the table was read for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,7 @@ class ReportRequest:
             found = self.quantiles()
             losses = {"the median person": float(found[0]), "the most exposed person": float(found[-1])}
         most = {
-            name: np.array([most_attack_power(loss, self.audit.delta, float(rate)) for rate in rates])
+            name: np.array([words.most_attack_power(loss, self.audit.delta, float(rate)) for rate in rates])
             for name, loss in losses.items()
         }
         return most, weakest("upper", self.kind)  # never exact, and no bound where the losses are estimates
@@ -110,3 +126,71 @@ def weighted(found: Audit | ScatteredAudit | LossSketch, most: float) -> tuple[F
     found = getattr(found, "sketch", found)
     epsilon, people = found.weighted() if hasattr(found, "weighted") else (np.asarray(found.epsilon, float), None)
     return np.minimum(epsilon, most), people
+
+
+def target_scale(audit: Any) -> float:
+    """Return how many units of the raw target one unit of the residuals is: a recipe may have scaled it."""
+    source = getattr(audit, "source", None)  # of an audit whose losses stay with the workers
+    preparation = getattr(audit, "preparation", getattr(getattr(source, "choice", None), "preparation", None))
+    recipe = getattr(source, "target", None) if preparation is None else preparation.target
+    return 1.0 if recipe is None else float(recipe.target_scale)
+
+
+def most_exposed(
+    audit: Any, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", most: float = math.inf
+) -> list[tuple[int, ExposedPerson]]:
+    """Return positions and lines of the most exposed people, the worst first; nobody's loss exceeds ``most``."""
+    if hasattr(audit, "sketch"):  # its losses lie with workers, the most exposed came along
+        top = audit.exposed
+        epsilon, leverage, residual, names = top.epsilon, top.leverage, top.residual, top.names
+        kinds, order = np.array(KINDS)[top.codes], np.arange(min(count, len(epsilon)))
+        sketches = (audit.reasons.leverage, audit.reasons.residual)
+        high = [s.quantile(1 - words.STANDS_OUT) if len(s.bins) > 1 else math.inf for s in sketches]
+        why = [words.reason(bool(leverage[i] >= high[0]), bool(abs(residual[i]) >= high[1])) for i in order]
+    else:
+        epsilon, kinds, names = np.minimum(np.asarray(audit.epsilon, dtype=float), most), audit.pairs.kinds, audit.ids
+        leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
+        order = np.argsort(-epsilon, kind="stable")[:count]
+        why = words.reasons(leverage, residual, order.tolist())
+    scale, named = target_scale(audit), {one.position: one for one in rare}
+    lines = []
+    for i, reason in zip(order.tolist(), why, strict=True):
+        who = f"row {i}" if names is None else clean(str(names[i]))
+        error = words.number(float(residual[i]) * scale) + (f" {unit}" if unit else "")
+        told, features = words.loss(min(float(epsilon[i]), most)), _features(named[i]) if i in named else ""
+        person = ExposedPerson(who, told, words.number(float(leverage[i])), error, reason, str(kinds[i]), features)
+        lines.append((i, person))
+    return lines
+
+
+def _features(rare: RareFeatures) -> str:
+    """Write the features with their share of the leverage; what would go with either of two counts for both of them."""
+    whole = max(math.fsum(rare.shares), 1.0)
+    return ", ".join(f"{clean(n, 24)} {words.share(s / whole)}" for n, s in zip(rare.names, rare.shares, strict=True))
+
+
+# Notebooks bring their own style: plain tables fit in, light and dark.
+_PAGE = """<div>
+<p><strong>Confidential.</strong> {{ setup }}</p>
+<table><thead><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody><tr>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr></tbody></table>
+<table><thead><tr><th>person</th><th>loss ε</th><th>leverage</th><th>error without the person</th>
+<th>why</th></tr></thead>
+<tbody>{% for p in worst %}<tr><td>{{ p.id }}</td><td>{{ p.epsilon }}</td><td>{{ p.leverage }}</td>
+<td>{{ p.residual }}</td><td>{{ p.why }}</td></tr>{% endfor %}</tbody></table>
+</div>"""
+
+
+def fragment(audit: Audit) -> str:
+    """Return a piece of HTML for a notebook."""
+    from jinja2 import Environment, StrictUndefined
+
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
+    return page.render(
+        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}. "
+        + words.kind_note(audit.pairs.kind),
+        names=["median", "95%", "99%", "maximum"],
+        values=[words.loss(float(v)) for v in attained_quantile(epsilon, LEVELS)],
+        worst=[line for _, line in most_exposed(audit, MOST_EXPOSED)],
+    )

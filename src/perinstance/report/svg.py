@@ -77,19 +77,18 @@ def tick_label(value: float) -> str:
         return f"{value:g}"
     exponent = math.floor(math.log10(value) + TICK_SLACK)
     lead = round(value / 10.0**exponent)
-    return (
-        ("" if lead == 1 else f"{lead}·") + "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    )
+    raised = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return ("" if lead == 1 else f"{lead}·") + "10" + raised
 
 
 class Drawing:
     """One figure, with a title and a description that a screen reader reads."""
 
-    def __init__(self, name: str, width: float, height: float, title: str, description: str) -> None:
-        self.width, self.height = width, height
+    def __init__(self, name: str, height: float, title: str, description: str) -> None:
+        self.height = height
         self._boxes: list[tuple[float, float, float, float]] = []  # of texts, so that others can keep clear of them
         named = {"role": "img", "aria-labelledby": f"{name}-title {name}-desc", "class": "chart"}
-        self._root = ET.Element("svg", {"viewBox": f"0 0 {width:g} {height:g}", **named})
+        self._root = ET.Element("svg", {"viewBox": f"0 0 {WIDTH:g} {height:g}", **named})
         self._child("title", title, id=f"{name}-title")
         self._child("desc", description, id=f"{name}-desc")
 
@@ -125,15 +124,11 @@ class Drawing:
         self._boxes.append(_box(x, y, words, anchor))
         self._child("text", words, **{"x": f"{x:.2f}", "y": f"{y:.2f}", "class": look, "text-anchor": anchor})
 
-    def _is_free(self, box: tuple[float, float, float, float]) -> bool:
-        """Tell whether a box is inside the figure and covers no text."""
-        left, right, top, bottom = box
-        inside = left >= 0 and right <= self.width and top >= 0 and bottom <= self.height
-        return inside and not any(left < b and a < right and top < d and c < bottom for a, b, c, d in self._boxes)
-
     def free_text(self, x: float, y: float, words: str, look: str, anchor: str = "middle") -> bool:
-        """Write where that covers no other text; say whether it did not."""
-        free = self._is_free(_box(x, y, words, anchor))
+        """Write if that is inside the figure and covers no other text; say whether it is."""
+        left, right, top, bottom = _box(x, y, words, anchor)
+        inside = left >= 0 and right <= WIDTH and top >= 0 and bottom <= self.height
+        free = inside and not any(left < b and a < right and top < d and c < bottom for a, b, c, d in self._boxes)
         if free:
             self.text(x, y, words, look, anchor)
         return free
@@ -168,7 +163,7 @@ class Drawing:
             self.line(scale(tick), y, scale(tick), y + 5, "axis")
             words = (write or tick_label)(tick)
             # the last one ends with the panel, lest it be cut off
-            at_end = scale(tick) + len(words) * LETTER / 2 > self.width
+            at_end = scale(tick) + len(words) * LETTER / 2 > WIDTH
             self.free_text(scale(tick), y + 21, words, "label", "end" if at_end else "middle")
         self.text((scale.start + scale.end) / 2, y + 42, label, "axis-title")
 

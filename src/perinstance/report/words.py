@@ -1,6 +1,7 @@
-"""Numbers and reasons in words: what the terminal, the notebook and the report say alike.
+"""Numbers and reasons in words, and what a loss means: the terminal, the notebook and the report say it alike.
 
-A loss is always rounded **up** when it is shown, so that no shown number is below the true one.
+A loss is always rounded **up** when it is shown, so that no shown number is below the true one. Its meaning is the best
+attack against the Gaussian mechanism of that loss, and against any mechanism.
 """
 
 from __future__ import annotations
@@ -11,20 +12,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.checked_numbers import probability
+from perinstance.errors import InvalidInput
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = ["loss", "number", "people", "share", "share_at_most"]
-
-RARE = "rare features"
-SURPRISING = "badly predicted"
-BOTH = "rare features and badly predicted"
-ORDINARY = "neither stands out"
-UNKNOWN = "not known here"
-
-# A person stands out when fewer than this share of the people exceed them.
-STANDS_OUT = 0.05
+STANDS_OUT = 0.05  #: a person stands out when fewer than this share of the people exceed them
+#: Beliefs that somebody may have had before, and the false alarms of the test that they run.
+PRIORS = (0.001, 0.01, 0.1, 0.5)
+ODDS_RATE = 0.01
+#: Up to how many times an alarm raises the odds a word is used. The words are ours; the numbers beside them say more.
+SIZES = ((1.2, "very small"), (1.75, "small"), (5.0, "moderate"), (20.0, "large"), (math.inf, "very large"))
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -39,9 +39,7 @@ def number(value: float, digits: int = 3) -> str:
         return f"{int(value):,}"
     if not 1e-4 <= abs(value) < 1e6:
         return f"{value:.{digits - 1}e}"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{float(f'{value:.{digits}g}'):g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.{digits}g}'):g}"
 
 
 def people(count: int) -> str:
@@ -97,16 +95,15 @@ def share_at_most(part: float) -> str:
 def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[str]:
     """Say why each of some people is exposed: rare features, a badly predicted outcome, or both."""
     if np.isnan(leverage).all():
-        return [UNKNOWN] * len(who)
+        return ["not known here"] * len(who)
     rare, surprising = _threshold(leverage), _threshold(np.abs(residual))
     return [reason(bool(leverage[i] >= rare), bool(abs(residual[i]) >= surprising)) for i in who]
 
 
 def reason(rare: bool, surprising: bool) -> str:
     """Say in words what stands out about a person."""
-    if rare and surprising:
-        return BOTH
-    return RARE if rare else SURPRISING if surprising else ORDINARY
+    told = ["rare features"] * rare + ["badly predicted"] * surprising
+    return " and ".join(told) or "neither stands out"
 
 
 def _threshold(values: NDArray) -> float:
@@ -153,3 +150,53 @@ def verdict(
         f"would find them with probability {found} at the price of {share(false_positive_rate)} false alarms"
     )
     return " ".join([f"{first}.", f"{second}.", *filter(None, [kind_note(kind)])])
+
+
+def size_in_words(power: float, false_positive_rate: float = ODDS_RATE) -> str:
+    """Say whether a loss is small or large, by the power of the best test: an alarm multiplies odds by power over rate.
+
+    >>> size_in_words(0.017), size_in_words(1.0)
+    ('small', 'very large')
+    """
+    return next(word for limit, word in SIZES if power <= limit * false_positive_rate)
+
+
+def belief_after_alarm(prior: float, power: float, false_positive_rate: float = ODDS_RATE) -> float:
+    """Return the probability that the person is in the data once a test of that power has said so (Bayes' rule).
+
+    >>> round(belief_after_alarm(0.5, 0.09), 3)
+    0.9
+    """
+    return prior * power / (prior * power + (1.0 - prior) * false_positive_rate)
+
+
+def shift_of_loss(epsilon: float, delta: float) -> GaussianShift:
+    """Return the Gaussian mechanism whose loss at ``delta`` is ``epsilon`` (the largest distance not above it).
+
+    >>> shift = shift_of_loss(1.0, 1e-6)
+    >>> bool(abs(shift.epsilon(1e-6)[0] - 1.0) < 1e-6)
+    True
+    """
+    probability("delta", delta)
+    low, high = 0.0, 1.0
+    while float(GaussianShift([high]).epsilon(delta)[0]) <= epsilon:
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise InvalidInput(f"a loss of {epsilon:g} is beyond what can be explained; try one below 1000")
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(GaussianShift([middle]).epsilon(delta)[0]) <= epsilon else (low, middle)
+    return GaussianShift([low])
+
+
+def most_attack_power(epsilon: float, delta: float, false_positive_rate: float) -> float:
+    """Return the largest power any test can have against any (epsilon, delta) pair.
+
+    ``min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a))`` (Wasserman and Zhou; Kairouz, Oh and Viswanath).
+
+    >>> most_attack_power(0.0, 0.0, 0.05)
+    0.05
+    """
+    a = false_positive_rate
+    grown = math.exp(epsilon) * a + delta if epsilon < 700 else math.inf
+    return min(1.0, grown, 1.0 - math.exp(-epsilon) * (1.0 - delta - a))
