@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.auditing.raw_tables import read_again
-from perinstance.disclosure.published_losses import publish
+from perinstance.disclosure import published_losses
 from perinstance.errors import InvalidInput
 
 NAMES = ("a", "b", "c")
@@ -206,7 +206,7 @@ def test_losses_are_published_of_rows_by_name(monkeypatch):
     known = pi.audit(RIDGE, frame, TARGET)
     release = pi.PosteriorSample(alpha=1.0, gamma=2.0).fit(frame, TARGET)
     seen = []
-    monkeypatch.setattr(publish, "refuse_other_people", lambda audit, source, sweep: seen.append(source.names))
+    monkeypatch.setattr(published_losses, "refuse_other_people", lambda audit, source, sweep: seen.append(source.names))
     pi.disclosure.publish_losses(known, release, frame[["c", "a", "b"]], TARGET, epsilon=1.0, x_bound=200.0)
     assert seen == [NAMES]
 

@@ -13,23 +13,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.disclosure import publish_losses
-from perinstance.disclosure.published_losses import noisy_matrix, publish
-from perinstance.disclosure.published_losses.bounds_by_row import (
+from perinstance.disclosure import loss_bounds, publish_losses, published_losses
+from perinstance.disclosure.loss_bounds import (
     EDGES,
+    NoisyLook,
     PublicTerms,
     RowBounds,
-    bins_of,
-    checked_edges,
-    row_bounds,
-)
-from perinstance.disclosure.published_losses.noisy_matrix import (
-    NoisyLook,
     SplitPromise,
-    _first,
-    _in_frame,
-    _second_frame,
+    bins_of,
+    bounded,
+    checked_edges,
     noisy_gram,
+    row_bounds,
 )
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.sweep import ArraySweep
@@ -67,23 +62,21 @@ def rows(block):
     "extreme", [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1e200, 1.0, 1.0], [1e-200, 0.6, 0.8], [0.7, 0.8, 0.0]]
 )
 def test_one_person_moves_a_look_by_the_square_of_the_bound(monkeypatch, extreme):
-    """By brute force, at rows within, at and far beyond the bound, in two frames."""
-    monkeypatch.setattr(noisy_matrix, "drawn", exact_noise_free)
+    """By brute force, at rows within, at and far beyond the bound."""
+    monkeypatch.setattr(loss_bounds, "drawn", exact_noise_free)
     X, y = table(12)
-    for frame in (np.eye(3), np.array([[3.0, 0.1, 0.0], [0.0, 0.5, 0.2], [1.0, 1.0, 9.0]])):
-        for square in (1.0, 0.3, 40.0):
-            with_them = np.vstack([X, extreme])
-            here = noisy_gram(ArraySweep(X, y), rows, frame, square, 1.0)
-            there = noisy_gram(ArraySweep(with_them, np.append(y, 1.0)), rows, frame, square, 1.0)
-            assert np.linalg.norm(there - here) <= square * (1 + 1e-12)
+    for square in (1.0, 0.3, 40.0):
+        here = noisy_gram(ArraySweep(X, y), rows, 3, square, 1.0)
+        there = noisy_gram(ArraySweep(np.vstack([X, extreme]), np.append(y, 1.0)), rows, 3, square, 1.0)
+        assert np.linalg.norm(there - here) <= square * (1 + 1e-12)
 
 
 def terms_for(family="posterior", intercept=False, d=3):
     p = d + intercept
     K = np.diag(np.linspace(5.0, 90.0, p)) + 0.5
-    look = NoisyLook(np.eye(p), K, 2.0, 1.0)
+    look = NoisyLook(K, 2.0, 1.0)
     scale = 1.0 if family == "posterior" else 0.01
-    return PublicTerms(family, (look,), 1.0, intercept, scale, 1 / scale, 4.0, np.linspace(-1, 1, p), 2.0**-41)
+    return PublicTerms(family, look, 1.0, intercept, scale, 1 / scale, 4.0, np.linspace(-1, 1, p), 2.0**-41)
 
 
 @pytest.mark.parametrize("family", ["posterior", "output"])
@@ -106,10 +99,10 @@ def test_nobodys_bin_hangs_on_the_others(family):
 
 
 def test_the_parts_add_up_to_the_promise():
-    for looks in (0, 1, 2):
+    for looks in (False, True):
         for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-9), (8.0, 1e-3)):
             split = SplitPromise.of(epsilon, delta, looks, 1e-4)
-            spent = looks * split.matrix**2 + split.count**2 + split.noise**-2
+            spent = split.matrix**2 + split.noise**-2
             assert spent <= split.distance**2 and spent >= 0.999 * split.distance**2
             assert GaussianShift(split.distance).delta(epsilon)[0] <= delta
             assert (2 * looks + 3) * split.each <= 1e-4 * (1 + 1e-12)
@@ -129,35 +122,26 @@ def test_leverages_and_influences_are_bounded_under_the_worst_noise(intercept, s
         p, margin = len(penalties), [0.5, 3.0, 20.0][trial % 3]
         Q = np.linalg.qr(RNG.normal(size=(p, p)))[0]
         E = Q @ np.diag(RNG.choice([-margin, margin], size=p)) @ Q.T
-        first = _first(X.T @ X + E, penalties, margin)
+        look = bounded(X.T @ X + E, penalties, margin)
         H = X.T @ X + np.diag(penalties)
-        assert first.floor <= np.linalg.eigvalsh(H)[0] * (1 + 1e-9)
-        frame, _ = _second_frame(first, 80.0)
-        E2 = Q @ np.diag(RNG.choice([-0.1, 0.1], size=p)) @ Q.T
-        second = _in_frame(first, frame, frame @ X.T @ X @ frame.T + E2, penalties, 0.1)
-        assert second.floor <= np.linalg.eigvalsh(frame @ H @ frame.T)[0] * (1 + 1e-9)
-        terms = terms_for(intercept=intercept)
-        for look in (first, second):
-            few = PublicTerms("posterior", (look,), 0.0, True, 1.0, 1.0, 4.0, terms.output, 0.0)
-            found = row_bounds(few, X, y)
-            solved = np.linalg.solve(H, X.T)
-            assert (found.leverage >= (X.T * solved).sum(0)).all()
-            if look is first:
-                assert (found.influence >= np.linalg.norm(solved, axis=0)).all()
-        tight = PublicTerms(
-            "posterior", (_first(X.T @ X, penalties, 1e-9),), 0.0, True, 1.0, 1.0, 4.0, terms.output, 0.0
-        )
-        assert row_bounds(tight, X, y).leverage == pytest.approx((X.T * solved).sum(0), rel=1e-5)
+        assert look.floor <= np.linalg.eigvalsh(H)[0] * (1 + 1e-9)
+        few = PublicTerms("posterior", look, 0.0, True, 1.0, 1.0, 4.0, np.zeros(p), 0.0)
+        found, solved = row_bounds(few, X, y), np.linalg.solve(H, X.T)
+        assert (found.leverage >= (X.T * solved).sum(0)).all()
+        assert (found.influence >= np.linalg.norm(solved, axis=0)).all()
+        tight = row_bounds(replace(few, look=bounded(X.T @ X, penalties, 1e-9)), X, y)
+        assert tight.leverage == pytest.approx((X.T * solved).sum(0), rel=1e-5)
+        assert tight.influence == pytest.approx(np.linalg.norm(solved, axis=0), rel=1e-5)
 
 
 def test_rows_that_a_look_leaves_out_only_raise_a_leverage(monkeypatch):
-    monkeypatch.setattr(noisy_matrix, "drawn", exact_noise_free)
+    monkeypatch.setattr(loss_bounds, "drawn", exact_noise_free)
     X, y = table(60)
     X[:10] *= 5.0
-    seen = noisy_gram(ArraySweep(X, y), rows, np.eye(3), 0.9, 1.0)
+    seen = noisy_gram(ArraySweep(X, y), rows, 3, 0.9, 1.0)
     assert np.linalg.eigvalsh(X.T @ X - seen)[0] >= -1e-12
-    look = _first(seen, np.ones(3), 1e-9)
-    found = row_bounds(PublicTerms("posterior", (look,), 1.0, False, 1.0, 1.0, 4.0, np.zeros(3), 0.0), X, y)
+    look = bounded(seen, np.ones(3), 1e-9)
+    found = row_bounds(PublicTerms("posterior", look, 1.0, False, 1.0, 1.0, 4.0, np.zeros(3), 0.0), X, y)
     truth = (X.T * np.linalg.solve(X.T @ X + np.eye(3), X.T)).sum(0)
     assert (found.leverage >= truth).all() and (found.leverage[:10] < 1).all()
 
@@ -251,7 +235,7 @@ def test_people_are_charged_before_anything_is_drawn(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="other people"):  # others would be counted than are charged
         publish_losses(audit, fitted, X, y, key="others", ids=[f"q{i}" for i in range(40)], **ask)
     assert len(ledger.releases()) == 1
-    monkeypatch.setattr(publish, "drawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(published_losses, "drawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         publish_losses(audit, fitted, X, y, key="broken", **ask)
     assert [one.state for one in ledger.releases()] == ["committed", "reserved"]
@@ -297,20 +281,12 @@ def attack(draws):
         audit, values = pi.audit(release, X, y), []
         for _ in range(draws):
             told = publish_losses(audit, o, X, y, epsilon=3.0, delta=0.05, x_bound=1.0, edges=[0.5, 2.0])
-            first = told.terms.looks[0].matrix[0, 0] - 1.0
-            their = publish.bins_of(told.terms, row_bounds(told.terms, own, np.zeros(1)), (0.5, 2.0), audit.delta)[0]
-            base = [
-                int(
-                    (
-                        publish.bins_of(told.terms, row_bounds(told.terms, near, np.zeros(6)), (0.5, 2.0), audit.delta)
-                        == k
-                    ).sum()
-                )
-                for k in range(3)
-            ]
-            moved = (
-                told.split.matrix * (first - near.T @ near)[0, 0] + (told.counts[their] - base[their]) / told.noise**2
-            )
+            seen_matrix = told.terms.look.matrix[0, 0] - 1.0
+            ask = ((0.5, 2.0), audit.delta)
+            their = bins_of(told.terms, row_bounds(told.terms, own, np.zeros(1)), *ask)[0]
+            base = np.bincount(bins_of(told.terms, row_bounds(told.terms, near, np.zeros(6)), *ask), minlength=3)
+            moved = told.split.matrix * (seen_matrix - near.T @ near)[0, 0]
+            moved += (told.counts[their] - base[their]) / told.noise**2
             values.append(moved)
         seen[world] = np.array(values)
     return seen
@@ -321,7 +297,7 @@ def attack(draws):
 def test_the_best_test_of_a_look_and_the_counts_finds_no_more_than_was_paid(draws):
     """Mean and spread of what tells the worlds apart: their gap over the spread is at most the distance paid."""
     seen = attack(draws)
-    split = SplitPromise.of(3.0, 0.05, 2, 1e-4)
+    split = SplitPromise.of(3.0, 0.05, True, 1e-4)
     paid = math.hypot(split.matrix, split.histogram)
     gap = seen["with"].mean() - seen["without"].mean()
     spread = math.sqrt((seen["with"].var() + seen["without"].var()) / 2)

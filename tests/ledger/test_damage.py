@@ -186,7 +186,7 @@ import os, sys
 import perinstance as pi
 import perinstance.ledger.ledger
 from perinstance.errors import LedgerTrouble
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 pi.Ledger(sys.argv[2]).totals()
 pi.Ledger(sys.argv[2]).person("a")
 if os.getuid() == 0:
@@ -195,7 +195,7 @@ os.getuid = os.geteuid
 ledger = pi.Ledger(sys.argv[1])
 assert ledger.verify().ok and len(ledger.totals()) == 2 and ledger.person("a").epsilon > 0
 try:
-    ledger.charge_pairs(["a"], Shift([1.0]), key="more")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="more")
 except LedgerTrouble as error:
     print(error)
 """

@@ -11,16 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
-from perinstance.cli.examples_commands import demo, reproduce
-from perinstance.cli.explain_command import explain
-from perinstance.cli.intervals_command import intervals
 from perinstance.cli.ledger_command import app as ledger
-from perinstance.cli.notices import announcing, in_options, told_of_steps
-from perinstance.cli.output_streams import tolerant_streams
-from perinstance.cli.predict_command import predict
-from perinstance.cli.recipe_command import recipe
+from perinstance.cli.model_commands import explain, intervals, predict
+from perinstance.cli.notices import announcing, in_options, told_of_steps, tolerant_streams
 from perinstance.cli.release_command import release
 from perinstance.cli.statement_command import publish_losses, statement
+from perinstance.cli.table_commands import demo, recipe, reproduce
 
 
 class Interrupted(BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,14 +112,14 @@ def audit(
     told = terminal.Told(dp, everyone, report.resolve(), labels, beyond, redact)
     if json:
         more = {"fail_over": fail_over, "failed": exceeded}
-        shown = None if redact else terminal.comparison_record(comparison)
+        shown = None if redact or comparison is None else asdict(comparison)
         terminal.print_json(terminal.audit_record(answer, told) | more | {"comparison": shown})
     else:
         terminal.show_audit(answer, terminal.console(quiet), told)
         if comparison is not None and not redact:
             terminal.show_comparison(comparison, terminal.console(quiet))
     if fail_over is not None and exceeded:
-        terminal.say_error(terminal.why_failed(answer, fail_over, redact))
+        print(f"perinstance: {terminal.why_failed(answer, fail_over, redact)}", file=sys.stderr)
         raise typer.Exit(1)
 
 

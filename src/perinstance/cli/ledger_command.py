@@ -25,22 +25,14 @@ app = typer.Typer(no_args_is_help=True, help="What each person has lost over all
 
 def _say(*lines: str) -> None:
     """Print some lines."""
+    for line in lines:
+        _terminal().console().print(line, markup=False, soft_wrap=True)
+
+
+def _terminal() -> Any:
     from perinstance.cli import terminal  # not to say what options there are
 
-    for line in lines:
-        terminal.console().print(line, markup=False, soft_wrap=True)
-
-
-def _say_json(record: dict[str, Any]) -> None:
-    from perinstance.cli import terminal
-
-    terminal.print_json(record)
-
-
-def _flagged(numbers: dict[str, float | None]) -> dict[str, Any]:
-    from perinstance.cli import terminal
-
-    return dict(terminal.with_flags(numbers))
+    return terminal
 
 
 def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
@@ -58,10 +50,9 @@ def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
 def check_ledger(place: str | None, store: Path | None, key: str | None, id: str | None) -> None:
     """Refuse, before the long work, what could not be charged after it."""
     if place is None:
-        if key is not None:
-            raise InvalidInput("--key belongs to --ledger; name the ledger, or leave it out")
-        if store is not None:
-            raise InvalidInput("--store belongs to --ledger; name the ledger, or leave it out")
+        for option, value in (("--key", key), ("--store", store)):
+            if value is not None:
+                raise InvalidInput(f"{option} belongs to --ledger; name the ledger, or leave it out")
         return
     if key is None or id is None:
         raise InvalidInput("--ledger needs --key (the release's name there) and --id (the column that names people)")
@@ -146,7 +137,7 @@ def charge(
     """Charge a release of another tool: its promise, to everybody in FILE. Audits are charged by audit --ledger."""
     if not epsilon >= 0:
         raise InvalidInput(f"--epsilon must be a number >= 0, got {epsilon:g}; pass what the other tool promised")
-    names = o.ids_of(o.open_table(losses, delimiter, None), id)
+    names = o.open_table(losses, delimiter, None).read_ids(id)
     if not names:
         raise InvalidInput("the file has no rows; there is nobody to charge")
     charged = opened(place, store).charge_pairs(
@@ -175,7 +166,7 @@ def totals(
         told, names = found.summary(), ("mean", "median", "p95", "p99", "maximum")
         record = {"people": told.people, "delta": told.delta, "kind": told.kind}
         worth = {"releases": found.releases, "guarantee": found.guarantee, "assumption": found.assumption}
-        _say_json(record | _flagged({name: getattr(told, name) for name in names}) | worth)
+        _terminal().print_json(record | _terminal().with_flags({name: getattr(told, name) for name in names}) | worth)
     else:
         _say(str(found.summary()), f"{found.releases} releases; {found.assumption}")
 
@@ -212,11 +203,13 @@ def person(
     if json:
         entries = [
             {"key": e.key, "at": e.at, "state": e.state, "mechanism": e.mechanism, "kind": e.kind}
-            | _flagged({"epsilon": e.epsilon, "total": e.total})
+            | _terminal().with_flags({"epsilon": e.epsilon, "total": e.total})
             for e in found.entries
         ]
         worth = {"kind": found.kind, "guarantee": found.guarantee, "assumption": found.assumption}
-        _say_json({"entries": entries, **_flagged({"epsilon": found.epsilon}), "delta": found.delta, **worth})
+        _terminal().print_json(
+            {"entries": entries, **_terminal().with_flags({"epsilon": found.epsilon}), "delta": found.delta, **worth}
+        )
     else:
         _say(str(found))
 
@@ -226,7 +219,7 @@ def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """List what has been charged."""
     found = opened(place, store).releases()
     if json:
-        _say_json({"releases": [asdict(release) for release in found]})
+        _terminal().print_json({"releases": [asdict(release) for release in found]})
         return
     for one in found:
         _say(f"{one.at[:10]}  {one.key}  {one.people:,} people, {one.state}: {one.mechanism}")
@@ -250,7 +243,7 @@ def verify(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """Check the log and every file; exit 1 when something was changed, lost or cut."""
     found = opened(place, store).verify()
     if json:
-        _say_json({"ok": found.ok, **asdict(found)})
+        _terminal().print_json({"ok": found.ok, **asdict(found)})
     else:
         waiting = (f"not settled: {key}; it counts: say with settle whether it was published" for key in found.reserved)
         state = "In order" if found.ok else "DAMAGED"

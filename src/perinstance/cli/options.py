@@ -14,6 +14,7 @@ from perinstance.cli.notices import say, silenced
 from perinstance.errors import InvalidInput
 
 Table = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `perinstance release` wrote.")]
 Target = Annotated[str | None, typer.Option("--target", help="The column that is predicted; a recipe may declare it.")]
 Id = Annotated[str | None, typer.Option("--id", help="The column that names people; kept exactly as written.")]
 RecipeFile = Annotated[
@@ -109,10 +110,10 @@ def compared(release: Any, rows: Any, recipe: Any) -> Any:
 
 def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, float] | None:
     """Take two bounds or none."""
-    if x_bound is None and y_bound is None:
-        return None
     if x_bound is None or y_bound is None:
-        raise InvalidInput("--x-bound and --y-bound go together: declare both, or neither")
+        if x_bound is not None or y_bound is not None:
+            raise InvalidInput("--x-bound and --y-bound go together: declare both, or neither")
+        return None
     for name, value in (("--x-bound", x_bound), ("--y-bound", y_bound)):
         if not 0 < value < float("inf"):
             raise InvalidInput(f"{name} must be a number > 0, got {value:g}")
@@ -221,14 +222,6 @@ def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> N
             raise InvalidInput(notice(number, name, why, id is not None))
 
 
-def ids_of(table: Any, id: str) -> list[str]:
-    """Read the column that names people."""
-    if not hasattr(table, "read_ids"):
-        raise InvalidInput("a .npy file has no column of ids; pass a CSV or Parquet file")
-    names: list[str] = table.read_ids(id)
-    return names
-
-
 @dataclass(frozen=True, slots=True)
 class Declared:
     """Bounds as options declare them."""
@@ -241,9 +234,7 @@ class Declared:
         """Return the bounds of these columns, as estimators take them."""
         if not self.columns:
             return self.rows
-        absent = [name for name in names if name not in self.columns]
-        unknown = [name for name in self.columns if name not in names]
-        if absent or unknown:
+        if set(names) != set(self.columns):
             raise InvalidInput(f"--range must be given once for each of {', '.join(names)}")
         return [self.columns[name] for name in names]
 

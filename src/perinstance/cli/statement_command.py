@@ -22,7 +22,7 @@ class PageFormat(str, Enum):
 
 
 def statement(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `perinstance release` wrote.")],
+    model: o.Model,
     file: o.Table,
     id: o.Id = None,
     target: o.Target = None,
@@ -55,22 +55,28 @@ def statement(
     published = pi.load_model(model)
     words = Wording.english() if wording is None else Wording.read(wording)
     table = o.open_table(file, delimiter, decimal, published.recipe)
-    ids = o.ids_of(table, id)
+    ids = table.read_ids(id)
     rows = _rows(published, table, target, id)
-    made = statements_of(published, rows, delta, y_bound, people)
+    public = {"delta": delta, "y_bound": y_bound, "people": people}
     if only is not None:
         if only not in ids:
             raise InvalidInput("--only names nobody of the file; ids are compared exactly as written")
         at = ids.index(only)
-        one = pi.disclosure.statement(published, rows.X[at], rows.y[at], delta=delta, y_bound=y_bound, people=people)
+        one = pi.disclosure.statement(published, rows.X[at], rows.y[at], **public)
         # the model's own words may hold what a terminal would obey
         text = "".join(letter for letter in one.text(words) if letter.isprintable() or letter == "\n")
         terminal.console().print(text, markup=False, highlight=False)
         return
     assert out is not None
     with terminal.progress_callback(quiet) as progress:
-        pages = made if progress is None else _counted(made, len(ids), progress)
-        place = write_statements(out, ids, pages, format=format.value, wording=words, again=again)
+
+        def pages() -> Iterator[Any]:
+            for done, (x, y) in enumerate(zip(rows.X, rows.y, strict=True)):
+                if progress is not None:  # a page takes a millisecond
+                    progress("tell", done, len(ids))
+                yield pi.disclosure.statement(published, x, y, **public)
+
+        place = write_statements(out, ids, pages(), format=format.value, wording=words, again=again)
     if not quiet:
         shown = terminal.console()
         shown.print(f"{len(ids):,} statement{'s'[: len(ids) != 1]}, one page per person.", markup=False)
@@ -116,7 +122,7 @@ def publish_losses(
     published = pi.load_model(model)
     table = o.open_table(file, delimiter, decimal, published.recipe)
     rows = _rows(published, table, target, id)
-    ids = None if id is None else o.ids_of(table, id)
+    ids = None if id is None else table.read_ids(id)
     audit = pi.audit(clone(release_of(published)[0]), rows.X, rows.y, ids=ids, method="estimate", delta=delta)
     book = None if ledger is None else opened(ledger, store)
     told = pi.disclosure.publish_losses(
@@ -138,20 +144,3 @@ def _rows(published: Any, table: Any, target: str | None, id: str | None) -> Any
 
     chosen = None if published.recipe is not None or published.features is None else list(published.features)
     return pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)
-
-
-def _counted(statements: Iterator[Any], total: int, progress: Any) -> Iterator[Any]:
-    """Yield the statements, and tell how many were written: a page takes a millisecond."""
-    for done, one in enumerate(statements):
-        progress("tell", done, total)
-        yield one
-
-
-def statements_of(
-    published: Any, rows: Any, delta: float | None, y_bound: float | None, people: int | None
-) -> Iterator[Any]:
-    """Yield the statement of each row, made from that row alone."""
-    from perinstance.disclosure import statement as statement_to
-
-    for x, y in zip(rows.X, rows.y, strict=True):
-        yield statement_to(published, x, y, delta=delta, y_bound=y_bound, people=people)

@@ -1,8 +1,4 @@
-"""What the terminal shows: progress, quantiles, the most exposed. Plain lines when piped.
-
-What reads audits is imported where one is shown: to explain a loss, or to say that one is no number, takes half a
-second without it and three with it.
-"""
+"""What the terminal shows: progress, quantiles, the most exposed. Plain lines when piped."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +19,10 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.reported_losses import most_exposed
+from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
+from perinstance.report.release_words import COMPARISON_COST, bound_warnings, comparison_lines, release_line
+from perinstance.report.reported_losses import CommonStatements, most_exposed
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ class Told:
 def show_audit(audit: Audit, out: Console, told: Told) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    out.print(f"[bold]{escape(_release_line(audit))}[/bold]")
+    out.print(f"[bold]{escape(release_line(audit.release))}[/bold]")
     count = f"{words.people(len(epsilon))}, {words.features(audit.health.n_features)}"
     out.print(f"{count}, δ = {audit.delta:g}, add/remove one row")
     out.print(_quantiles(epsilon, told))
@@ -99,17 +97,12 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
     for name, labels in told.groups.items():
         if lines := _group_records(epsilon, labels, told.redact):
             out.print(_groups(name, lines, told.redact))
-    for warning in [] if told.redact else _bound_warnings(audit, told):
-        out.print(f"[red]{escape(warning)}[/red]")
+    said, top = CommonStatements(told.dp, told.everyone, None), float(epsilon.max(initial=0.0))
+    for first, rest in [] if told.redact else bound_warnings(top, audit.health, said, told.beyond, False):
+        out.print(f"[red]{escape(first)}[/red] {escape(rest)}")
     out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
     if told.report is not None:
         out.print(f"Report: {escape(str(told.report))}", soft_wrap=True)
-
-
-def _release_line(audit: Audit) -> str:
-    from perinstance.report.release_words import release_line
-
-    return release_line(audit.release)
 
 
 def _exposed(audit: Audit) -> Table:
@@ -125,8 +118,6 @@ def _exposed(audit: Audit) -> Table:
 
 def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
     """Show accuracy with and without privacy, and what the comparison costs."""
-    from perinstance.report.release_words import COMPARISON_COST, comparison_lines
-
     table = Table(title="What privacy costs in accuracy", title_justify="left", box=None, pad_edge=False)
     table.add_column("model")
     table.add_column(comparison.measure, justify="right")
@@ -134,25 +125,6 @@ def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
         table.add_row(*line)
     out.print(table)
     out.print(f"[red]Confidential:[/red] {COMPARISON_COST}")
-
-
-def comparison_record(comparison: AccuracyComparison | None) -> dict[str, Any] | None:
-    """Return the comparison for ``--json``, which is confidential as a whole."""
-    return None if comparison is None else asdict(comparison)
-
-
-def _bound_warnings(audit: Audit, told: Told) -> list[str]:
-    """Say that declared bounds are broken, or clip many rows."""
-    found, health = [], audit.health
-    if told.beyond is not None and told.beyond.either:
-        found.append(
-            f"The table breaks the declared bounds: {told.beyond.either:,} of {words.people(told.beyond.people)} lie "
-            "beyond them, and what is said of anybody within bounds is not said of them."
-        )
-    clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
-    if clipped:
-        found.append(f"Clipped to the declared bounds: {clipped:,} of {words.people(health.n_people)}.")
-    return found
 
 
 def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
@@ -174,8 +146,6 @@ def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
 
 def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[str, Any]]:
     """Return a line for each group, the most exposed first; redacted, of large groups what enough people share."""
-    from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
-
     if not redact:
         return [
             {"group": row.name, "people": row.size, "median": row.median, "q95": row.q95, "max": row.largest}
@@ -247,7 +217,7 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
     return {
         "confidential": True,
         "redacted": told.redact,
-        "release": _release_line(audit),
+        "release": release_line(audit.release),
         "neighbours": "add or remove one row",
         "people": len(epsilon),
         "features": int(audit.health.n_features),
@@ -289,11 +259,6 @@ def print_json(record: dict[str, Any]) -> None:
     """Print one record; characters that the terminal lacks are written as JSON escapes."""
     everywhere = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
     print(json.dumps(record, indent=2, ensure_ascii=not everywhere, allow_nan=False))
-
-
-def say_error(sentence: str) -> None:
-    """Print one sentence where errors go."""
-    print(f"perinstance: {sentence}", file=sys.stderr)
 
 
 def why_failed(audit: Audit, limit: float, redact: bool) -> str:

@@ -7,12 +7,10 @@ their words (``wording``, data in ``wording_en.json``), pages in bulk (``stateme
 from __future__ import annotations
 
 from perinstance.disclosure.interchange import from_dp_event, from_pld, from_profile, profile, to_dp_event, to_pld
-from perinstance.disclosure.published_losses.publish import publish_losses
-from perinstance.disclosure.published_losses.record import LossQuantile, PublishedLosses
+from perinstance.disclosure.published_losses import LossQuantile, PublishedLosses, publish_losses
 from perinstance.disclosure.statement_pages import write_statements
-from perinstance.disclosure.statements import Statement, statement, together
+from perinstance.disclosure.statements import Statement, Wording, statement, together
 from perinstance.disclosure.summaries import regulator_summary, summary_schema
-from perinstance.disclosure.wording import Wording
 from perinstance.releases.base.own_row import PublicFacts
 
 __all__ = [

@@ -7,9 +7,13 @@ function of other people's rows.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,6 @@ from numpy.typing import ArrayLike
 from perinstance import releases
 from perinstance._version import __version__
 from perinstance.checked_numbers import probability
-from perinstance.disclosure.wording import Wording
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
@@ -27,6 +30,58 @@ from perinstance.releases.base.release import mechanism_of
 from perinstance.releases.base.shown_decimals import LARGEST, declared_text, loss_text
 
 SMALLEST_SHOWN = 1e-4  # odds below are said to be below
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Sentences by name, with places for numbers; a translation has those of the English one, no more and no fewer."""
+
+    sentences: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        english = _english()
+        missing = sorted(set(english) - set(self.sentences))
+        if missing:
+            raise InvalidInput(f"the wording lacks {', '.join(missing)}; copy the English one and translate it")
+        for name, text in english.items():
+            wanted, mine = _places(name, text), self.sentences[name]
+            if not isinstance(mine, str) or _places(name, mine) != wanted:
+                raise InvalidInput(f"the sentence {name!r} must have the places {sorted(wanted)} and no others")
+
+    @classmethod
+    def english(cls) -> Wording:
+        """Return the wording of this package."""
+        return cls(_english())
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Wording:
+        """Read a translation from a JSON file."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, dict):
+            raise InvalidInput("the wording must be a readable JSON file of sentences by name")
+        return cls(found)
+
+    def say(self, name: str, **numbers: str) -> str:
+        """Return one sentence with its numbers."""
+        return self.sentences[name].format(**numbers)
+
+
+def _english() -> dict[str, str]:
+    return json.loads(files("perinstance.disclosure").joinpath("wording_en.json").read_text(encoding="utf-8"))
+
+
+def _places(name: str, text: str) -> set[str]:
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        raise InvalidInput(f"the sentence {name!r} has a brace that is not closed") from None
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        raise InvalidInput(f"the sentence {name!r} must have plain places like {{epsilon}}: numbers come as text")
+    return {place for _, place, _, _ in parts if place is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from perinstance._version import __version__
-from perinstance.disclosure.published_losses.record import PublishedLosses
+from perinstance.disclosure.published_losses import PublishedLosses
 from perinstance.errors import InvalidInput
 from perinstance.releases.base.model_document import NEIGHBOURS, document_of
 

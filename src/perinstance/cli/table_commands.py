@@ -1,4 +1,4 @@
-"""Commands that need no data of the user's: ``demo`` on an example table, ``reproduce`` for the paper's figures."""
+"""Commands that make tables and files to begin with: ``demo``, ``reproduce`` (the paper's figures), ``recipe``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from perinstance.cli import options as o
+from perinstance.errors import InvalidInput
 
 
 def demo(
@@ -64,7 +65,6 @@ def _write_patients(path: Path, quiet: bool) -> None:
     import pyarrow.csv as pcsv
 
     import perinstance as pi
-    from perinstance.errors import InvalidInput
 
     o.check_places(path)
     if path.exists():
@@ -88,8 +88,6 @@ def reproduce(
 
       perinstance reproduce fig1 --out figures
     """
-    from perinstance.errors import InvalidInput
-
     try:
         from perinstance_experiments import NAMES, script
     except ImportError:
@@ -103,3 +101,35 @@ def reproduce(
         for made in script(one)(out, quick=quick, quiet=quiet):
             if not quiet:
                 typer.echo(str(made))
+
+
+def recipe(
+    file: o.Table,
+    target: Annotated[str | None, typer.Option("--target", help="The column that is to be predicted.")] = None,
+    id: o.Id = None,
+    leave_out: Annotated[list[str] | None, typer.Option("--without", help="A column not to be used; repeat.")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="Between the fields of a CSV; by default the header tells.")
+    ] = None,
+    decimal: Annotated[str, typer.Option("--decimal", help="The decimal mark of a CSV: . or ,")] = ".",
+    out: Annotated[Path, typer.Option("--out", help="Where the draft is written.")] = Path("recipe.toml"),
+    quiet: o.Quiet = False,
+) -> None:
+    """Write the first draft of a recipe for FILE, from the names and types of its columns alone.
+
+    A recipe says in advance how text, dates and missing cells become numbers. What the draft leaves open is filled in
+    from public knowledge, never from the data.
+
+    [bold]Example[/bold]
+
+      perinstance recipe patients.csv --target cost --id person --out recipe.toml
+    """
+    from perinstance.data.files.load_whole import draft_of_file
+
+    o.check_places(out)
+    if out.exists():
+        raise InvalidInput(f"{out.name!r} exists already; name another file with --out, or move it away")
+    text = draft_of_file(file, target, tuple(name for name in (id, *(leave_out or ())) if name), decimal, delimiter)
+    out.write_text(text, encoding="utf-8")
+    if not quiet:
+        typer.echo(f"Draft: {out.resolve()}\nFill in what it marks, from public knowledge; then pass it as --recipe.")

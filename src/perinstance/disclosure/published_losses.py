@@ -2,25 +2,36 @@
 
 Losses depend on everybody's rows, and one person can move all of them. What is counted instead is, for each person, an
 upper bound of their loss that is a function of their own row and of numbers that were published before: the draw of
-the release and, for ridge regression, noisy looks at X'X. Then one person moves one count by one, whatever the table.
-The promise is that of a few Gaussian looks, composed exactly; nothing about the data is assumed for it.
+the release and, for ridge regression, a noisy look at X'X. Then one person moves one count by one, whatever the table.
+The promise is that of Gaussian noise, composed exactly; nothing about the data is assumed for it.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammainccinv
+from scipy.special import gammainccinv, ndtri
 
+from perinstance._version import __version__
 from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
-from perinstance.checked_numbers import positive, probability
-from perinstance.disclosure.published_losses.bounds_by_row import Bins, PublicTerms, bins_of, checked_edges, row_bounds
-from perinstance.disclosure.published_losses.noisy_matrix import Rows, SplitPromise, looks, people_of, squared_norms
-from perinstance.disclosure.published_losses.record import PublishedLosses
+from perinstance.checked_numbers import positive, probability, real_number
+from perinstance.disclosure.loss_bounds import (
+    Bins,
+    PublicTerms,
+    Rows,
+    SplitPromise,
+    bins_of,
+    checked_edges,
+    look_at,
+    row_bounds,
+    squared_norms,
+)
 from perinstance.disclosure.statements import statement
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
@@ -29,6 +40,8 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_UP
 from perinstance.pairs import GaussianShift
+from perinstance.pairs.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.log_ratios import Output, output_of
 from perinstance.releases.base.own_row import KnowsOwnRow
 from perinstance.releases.base.release import Mechanism
@@ -37,8 +50,106 @@ from perinstance.releases.promises.window import drawn
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
 
+FORMAT, FORMAT_VERSION = "perinstance.losses", 1
+SHOWN = (0.5, 0.9, 0.95, 0.99)  # quantiles that are written out
+BY_LOOK = ("posterior", "output")  #: families that X'X is looked at for
 
-LOOKS = {"posterior": 2, "output": 1}  # at X'X, by family
+
+@dataclass(frozen=True, slots=True)
+class LossQuantile(ShownAsTable):
+    """At least ``share`` of the people lose at most ``high``; ``low`` is where the noise alone could have put it."""
+
+    share: float
+    low: float  #: an edge, or 0: the same quantile of the published bounds (not of the losses) is no lower
+    high: float  #: an edge, or infinity: the quantile of the losses is no higher
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedLosses(ShownAsTable):
+    """A noisy histogram of bounds of everybody's loss. It may leave the room; what it cost is its promise.
+
+    All statements hold together but for the probability ``failure``.
+    """
+
+    method: str  #: the release whose losses these are
+    losses_delta: float  #: the delta of these losses
+    epsilon: float  #: what this publication promises to everybody, besides what the release cost them
+    delta: float
+    edges: tuple[float, ...]  #: upper ends of the bins; the last bin is open
+    counts: tuple[float, ...]  #: people whose bound is in each bin, plus noise
+    noise: float  #: standard deviation of each count
+    failure: float
+    split: SplitPromise
+    terms: PublicTerms | None  #: what bounds a person's loss besides their row; None where only the release does
+    ceiling: float = math.inf  #: what the release promised to everybody, where that holds at ``losses_delta``
+
+    @property
+    def kind(self) -> Kind:
+        """Everybody is counted by an upper bound of their loss."""
+        return "upper"
+
+    @property
+    def people(self) -> float:
+        """The number of people, with noise."""
+        return math.fsum(self.counts)
+
+    def pairs(self, n: int) -> GaussianShift:
+        """Return what the publication cost each of n people: a Gaussian shift that holds for everybody."""
+        return GaussianShift(np.full(n, self.split.distance), "upper")
+
+    def quantile(self, share: float) -> LossQuantile:
+        """Read a quantile: the first edge below which more people are counted than noise could explain.
+
+        The number of people below an edge, less the share q of all, is off by ``(1-q) A - q B``, A the noise of the k
+        bins below the edge and B that of the others; both are bounded, for every edge, so it holds for all q at once.
+        """
+        q = real_number("share", share)
+        if not 0 < q < 1:
+            raise InvalidInput(f"share must lie in (0, 1), got {q:g}; try 0.95")
+        bins = len(self.counts)
+        below = np.cumsum(self.counts)[:-1] - q * self.people
+        k = np.arange(1, bins)
+        error = self.noise * ((1 - q) * np.sqrt(k) + q * np.sqrt(bins - k))
+        margin = -float(ndtri(self.split.each / (4 * (bins - 1)))) * error
+        reached, possible = np.flatnonzero(below >= margin), np.flatnonzero(below >= -margin)
+        high = min(self.edges[int(reached[0])] if len(reached) else math.inf, self.ceiling)
+        first = int(possible[0]) if len(possible) else bins - 1
+        return LossQuantile(q, min(self.edges[first - 1], high) if first else 0.0, high)
+
+    def own_bound(self, x: Any, y: float = 0.0) -> float:
+        """Return the edge below which the loss of a person with this row is: from their row and this record alone."""
+        if self.terms is None:
+            raise RefusedModel("what may be told to a person about this release is perinstance.disclosure.statement")
+        row = np.asarray(x, dtype=np.float64).reshape(1, -1)
+        row = np.column_stack([row, np.ones((1, int(self.terms.intercept)))])
+        if row.shape[1] != len(self.terms.output) or not np.isfinite(row).all():
+            raise InvalidInput("a person's row must be finite numbers, one per feature of the release")
+        found = bins_of(self.terms, row_bounds(self.terms, row, np.array([float(y)])), self.edges, self.losses_delta)
+        return (*self.edges, math.inf)[int(found[0])]
+
+    def summary(self) -> dict[str, Any]:
+        """Return bins, counts, quantiles and promise as plain data: what a regulator's summary holds."""
+        quantiles = [self.quantile(share) for share in SHOWN]
+        return {
+            "losses_delta": self.losses_delta,
+            "kind": self.kind,
+            "promise": {"epsilon": self.epsilon, "delta": self.delta},
+            "edges": list(self.edges),
+            "counts": [round(count) for count in self.counts],
+            "noise": self.noise,
+            "failure": self.failure,
+            "quantiles": [
+                {"share": one.share, "low": one.low, "high": one.high if math.isfinite(one.high) else None}
+                for one in quantiles
+            ],
+        }
+
+    def to_json(self) -> str:
+        """Write everything that was published, noisy matrices and all, as one JSON text."""
+        looks = () if self.terms is None else (self.terms.look,)
+        told = {"format": FORMAT, "format_version": FORMAT_VERSION, "perinstance": __version__, "method": self.method}
+        matrices = [{"matrix": one.matrix.tolist(), "margin": one.margin, "floor": one.floor} for one in looks]
+        return json.dumps({**told, **self.summary(), "matrices": matrices}, allow_nan=False)
 
 
 def publish_losses(
@@ -83,20 +194,19 @@ def publish_losses(
     if not audit.inside:
         raise InvalidInput("losses are published of the people of the table; these are outsiders")
     mechanism: Mechanism = release.mechanism()
-    ridge = mechanism.moved == "ridge" and mechanism.family in LOOKS and mechanism.noise == "gaussian"
+    ridge = mechanism.moved == "ridge" and mechanism.family in BY_LOOK and mechanism.noise == "gaussian"
     bound = _declared(mechanism, x_bound) if ridge else 0.0
     if not ridge and not isinstance(release, KnowsOwnRow):
         raise RefusedModel(
             f"nothing bounds a loss of {mechanism.name} by one's own row and published numbers, and one person can "
             "move everybody's: losses of ridge regression (posterior samples, output perturbation) can be published"
         )
-    lines, looked = checked_edges(edges), LOOKS[mechanism.family] if ridge else 0
-    split = SplitPromise.of(epsilon, delta, looked, probability("failure", failure))
+    lines, split = checked_edges(edges), SplitPromise.of(epsilon, delta, ridge, probability("failure", failure))
     table = read_again(audit, X, y, **columns)
     refuse_other_names(published, table)
     sweep = Local(threads=1).sweep(table)
     try:  # whatever is wrong is said before anybody is charged
-        if people_of(sweep) != len(audit):
+        if sweep.fold(lambda block: len(block)) != len(audit):
             raise InvalidInput("the table and the audit have different numbers of people; pass the audited table")
         refuse_other_people(audit, table, sweep)  # the ledger charges those who were audited
         output = output_of(release, published, sweep.n_features + mechanism.fit_intercept) if ridge else None
@@ -157,7 +267,7 @@ def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, spl
     longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP
     return PublicTerms(
         family=mechanism.family,
-        looks=looks(sweep, _rows(mechanism), penalties, bound, split),
+        look=look_at(sweep, _rows(mechanism), penalties, bound, split),
         alpha=mechanism.alpha,
         intercept=mechanism.fit_intercept,
         noise=mechanism.scale / math.sqrt(smallest) * OWN_ROW_UP if smallest > 0 else math.inf,
