@@ -131,7 +131,7 @@ def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | 
     from perinstance.errors import BeyondBounds, InvalidInput
 
     found: list[float | None] = []
-    for ask in (answer.dp, answer.everyone):
+    for ask in (answer.worst_case_dp, answer.everyone):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BeyondBounds)  # who lies beyond is counted, and said, by the command

@@ -6,7 +6,6 @@ A declaration is a plain dictionary, one table of the TOML file. It is public; n
 from __future__ import annotations
 
 import datetime as dt
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,121 +22,83 @@ REFUSE = "refuse"  #: the answer for missing cells unless another one is declare
 FILL_IN = "FILL IN"  #: how a place of a first draft begins that a person has to fill in
 
 
-class ColumnKind(ABC):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnKind:
     """How the cells of one raw column become numbers."""
 
-    __slots__ = ()
-    missing: Any  #: the answer for missing cells; None: they are refused
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """What is appended to the column's name, for each column of numbers."""
-        return ("",)
-
-    @property
-    def bound(self) -> float:
-        """The largest norm of the numbers of one cell."""
-        return 1.0
+    plain: dict[str, Any]  #: the declaration: texts, numbers, truth values and lists of them
+    missing: float | None = None  #: the answer for missing cells, as a number or a code; None: they are refused
+    suffixes: tuple[str, ...] = ("",)  #: appended to the column's name, for each column of numbers
+    bound: float = 1.0  #: the largest norm of the numbers of one cell
+    ends: tuple[float, float] = (-1.0, 1.0)  #: between which each of the numbers lies
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
         """Read the cells: as numbers, where a kind does not say otherwise."""
         return read_numbers(array, decimal)
 
-    @abstractmethod
     def fill(self, cells: ReadCells, out: NDArray) -> None:
         """Write the numbers: as many columns as there are suffixes, missing cells by the declared answer."""
-
-    @abstractmethod
-    def plain(self) -> dict[str, Any]:
-        """Return the declaration: texts, numbers, truth values and lists of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class AsItIs(ColumnKind):
-    """A number, taken as it is."""
-
-    missing: float | None = None
-
-    @property
-    def bound(self) -> float:
-        """See ``ColumnKind``."""
-        return float("inf")
-
-    def fill(self, cells: ReadCells, out: NDArray) -> None:
-        """Copy."""
         out[:, 0] = cells.answered(self.missing)
 
-    def plain(self) -> dict[str, Any]:
-        """See ``ColumnKind``."""
-        return {"as_is": True, **_answer(self.missing)}
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredRange(ColumnKind):
-    """A number in ``[low, high]``, clipped, and scaled to [-1, 1] by ``2 (x - low) / (high - low) - 1``."""
+    """A number, or a day, in ``[low, high]``, clipped, and scaled to [-1, 1] by ``2 (x - low) / (high - low) - 1``."""
 
     low: float
     high: float
     scale: bool = True
-    missing: float | None = None
-
-    @property
-    def bound(self) -> float:
-        """See ``ColumnKind``."""
-        return 1.0 if self.scale else max(abs(self.low), abs(self.high))
 
     def fill(self, cells: ReadCells, out: NDArray) -> None:
-        """Clip and scale."""
-        np.clip(cells.answered(self.missing), self.low, self.high, out=out[:, 0])
+        """Clip and scale; roundings are monotone, so it stays within [-1, 1]."""
+        column = out[:, 0]
+        np.clip(cells.answered(self.missing), self.low, self.high, out=column)
         if self.scale:
-            _scale(out[:, 0], self.low, self.high)
+            column -= self.low
+            column /= self.high - self.low
+            column *= 2
+            column -= 1
 
     def unscaled(self, numbers: NDArray) -> NDArray:
         """Return the values of these numbers, in the column's own unit."""
         return self.low + (np.asarray(numbers) + 1) / 2 * (self.high - self.low) if self.scale else np.asarray(numbers)
 
-    def plain(self) -> dict[str, Any]:
-        """See ``ColumnKind``."""
-        return {"range": [self.low, self.high], **({} if self.scale else {"scale": False}), **_answer(self.missing)}
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredDates(DeclaredRange):
+    """A date or time between two days (counted from 1970-01-01), clipped, and scaled to [-1, 1]."""
 
-@dataclass(frozen=True, slots=True)
-class DeclaredCategories(ColumnKind):
-    """One of several words: a column of zeros and ones for each, and one for "other" unless ``other`` is false."""
-
-    words: tuple[str, ...]
-    other: bool = True
-    missing: str | None = None
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """See ``ColumnKind``."""
-        return (*(f"_{word}" for word in self.words), *(("_other",) if self.other else ()))
+    format: str | None = None
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
-        """Read words."""
-        return read_words(array, Vocabulary(self.words, tuple(range(len(self.words)))))
+        """Read days."""
+        return read_days(array, self.format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredCategories(ColumnKind):
+    """One of several words: a column of zeros and ones for each, and one for "other" unless that is left out."""
+
+    words: tuple[str, ...]
+
+    def read(self, array: pa.Array, decimal: str) -> ReadCells:
+        """Read words; an unknown one is "other"."""
+        cells = read_words(array, Vocabulary(self.words, tuple(range(len(self.words)))))
+        return ReadCells(np.where(cells.values < 0, len(self.words), cells.values), cells.missing, cells.unreadable)
 
     def fill(self, cells: ReadCells, out: NDArray) -> None:
-        """Set the one column of each cell; an unknown word is "other"."""
-        other = len(self.words)
-        answer = self.words.index(self.missing) if self.missing in self.words else other
-        codes = np.where(cells.missing, answer, np.where(cells.values < 0, other, cells.values))
+        """Set the one column of each cell."""
+        codes = cells.answered(self.missing)
         for k in range(out.shape[1]):
             out[:, k] = codes == k
 
-    def plain(self) -> dict[str, Any]:
-        """See ``ColumnKind``."""
-        return {"categories": list(self.words), **({} if self.other else {"other": False}), **_answer(self.missing)}
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredYesNo(ColumnKind):
     """Yes is 1, no is 0; upper and lower case are the same, any other word is refused."""
 
     yes: tuple[str, ...]
     no: tuple[str, ...]
-    missing: str | None = None
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
         """Read words; truth values speak for themselves."""
@@ -147,64 +108,12 @@ class DeclaredYesNo(ColumnKind):
         cells = read_words(array, Vocabulary((*self.yes, *self.no), codes, fold_case=True))
         return ReadCells(cells.values, cells.missing, (cells.values < 0) & ~cells.missing)
 
-    def fill(self, cells: ReadCells, out: NDArray) -> None:
-        """Copy the codes."""
-        out[:, 0] = cells.answered(float(self.missing == "yes"))
-
-    def plain(self) -> dict[str, Any]:
-        """See ``ColumnKind``."""
-        return {"yes": list(self.yes), "no": list(self.no), **_answer(self.missing)}
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredDates(ColumnKind):
-    """A date or time between two days, clipped, and scaled to [-1, 1]."""
-
-    first: dt.date
-    last: dt.date
-    format: str | None = None
-    missing: dt.date | None = None
-
-    def read(self, array: pa.Array, decimal: str) -> ReadCells:
-        """Read days."""
-        return read_days(array, self.format)
-
-    def fill(self, cells: ReadCells, out: NDArray) -> None:
-        """Clip and scale."""
-        first, last = _day(self.first), _day(self.last)
-        np.clip(cells.answered(None if self.missing is None else _day(self.missing)), first, last, out=out[:, 0])
-        _scale(out[:, 0], first, last)
-
-    def plain(self) -> dict[str, Any]:
-        """See ``ColumnKind``."""
-        return {
-            "dates": [self.first.isoformat(), self.last.isoformat()],
-            **({} if self.format is None else {"format": self.format}),
-            **_answer(None if self.missing is None else self.missing.isoformat()),
-        }
-
-
-def _day(date: dt.date) -> float:
-    return float((date - dt.date(1970, 1, 1)).days)
-
-
-def _scale(column: NDArray, low: float, high: float) -> None:
-    """Put ``2 (x - low) / (high - low) - 1`` in the place of x; roundings are monotone, so it stays within [-1, 1]."""
-    column -= low
-    column /= high - low
-    column *= 2
-    column -= 1
-
-
-def _answer(missing: Any) -> dict[str, Any]:
-    return {} if missing is None else {"missing": missing}
-
 
 def column_kind(name: str, declared: Any) -> ColumnKind:
     """Read one declaration; ``name`` is the column's, for messages.
 
-    >>> column_kind("age", {"range": [0, 110], "missing": 50})
-    DeclaredRange(low=0.0, high=110.0, scale=True, missing=50.0)
+    >>> column_kind("age", {"range": [0, 110], "missing": 50}).plain
+    {'range': [0.0, 110.0], 'missing': 50.0}
     """
     if not isinstance(declared, dict) or not all(isinstance(key, str) for key in declared):
         raise InvalidInput(f"{name}: declare a column as a table, for example {{'range': [0, 110]}}")
@@ -219,17 +128,22 @@ def column_kind(name: str, declared: Any) -> ColumnKind:
     return reader(name, {"missing": REFUSE, **declared})
 
 
-def _as_it_is(name: str, declared: dict[str, Any]) -> AsItIs:
+def _as_it_is(name: str, declared: dict[str, Any]) -> ColumnKind:
     if declared["as_is"] is not True:
         raise InvalidInput(f"{name}: as_is must be true; for anything else declare a range")
-    return AsItIs(_number_for_missing(name, declared))
+    missing, bound = _number_for_missing(name, declared), float("inf")
+    return ColumnKind(plain=_plain(missing, as_is=True), missing=missing, bound=bound, ends=(-bound, bound))
 
 
 def _range(name: str, declared: dict[str, Any]) -> DeclaredRange:
     low, high = _two(name, declared["range"], "range", lambda one: is_number(one) and np.isfinite(one))
     if not low < high or not np.isfinite(float(high) - float(low)):
         raise InvalidInput(f"{name}: range must be [lowest, highest] with lowest < highest")
-    return DeclaredRange(float(low), float(high), _truth(name, declared, "scale"), _number_for_missing(name, declared))
+    low, high, missing = float(low), float(high), _number_for_missing(name, declared)
+    if _truth(name, declared, "scale"):
+        return DeclaredRange(plain=_plain(missing, range=[low, high]), missing=missing, low=low, high=high)
+    plain, bound = _plain(missing, range=[low, high], scale=False), max(abs(low), abs(high))
+    return DeclaredRange(plain=plain, missing=missing, bound=bound, ends=(low, high), low=low, high=high, scale=False)
 
 
 def _categories(name: str, declared: dict[str, Any]) -> DeclaredCategories:
@@ -237,7 +151,15 @@ def _categories(name: str, declared: dict[str, Any]) -> DeclaredCategories:
     missing = str(missing) if is_number(missing) else missing
     if missing not in (REFUSE, "other", *words):
         raise InvalidInput(f"{name}: missing must be one of the categories, 'other' or 'refuse'")
-    return DeclaredCategories(words, _truth(name, declared, "other"), None if missing == REFUSE else missing)
+    plain: dict[str, Any] = {"categories": list(words)}
+    suffixes = tuple(f"_{word}" for word in words)
+    if _truth(name, declared, "other"):
+        suffixes += ("_other",)
+    else:
+        plain["other"] = False
+    plain = _plain(None if missing == REFUSE else missing, **plain)
+    code = None if missing == REFUSE else words.index(missing) if missing in words else len(words)
+    return DeclaredCategories(plain=plain, missing=code, suffixes=suffixes, words=words)
 
 
 def _yes_no(name: str, declared: dict[str, Any]) -> DeclaredYesNo:
@@ -250,7 +172,9 @@ def _yes_no(name: str, declared: dict[str, Any]) -> DeclaredYesNo:
     missing = ("yes" if missing else "no") if isinstance(missing, bool) else missing
     if missing not in (REFUSE, "yes", "no"):
         raise InvalidInput(f"{name}: missing must be 'yes', 'no' or 'refuse'")
-    return DeclaredYesNo(yes, no, None if missing == REFUSE else missing)
+    plain = _plain(None if missing == REFUSE else missing, yes=list(yes), no=list(no))
+    code = None if missing == REFUSE else float(missing == "yes")
+    return DeclaredYesNo(plain=plain, missing=code, ends=(0.0, 1.0), yes=yes, no=no)
 
 
 def _dates(name: str, declared: dict[str, Any]) -> DeclaredDates:
@@ -260,7 +184,19 @@ def _dates(name: str, declared: dict[str, Any]) -> DeclaredDates:
     form, missing = declared.get("format"), declared["missing"]
     if form is not None and (not isinstance(form, str) or "%" not in form):
         raise InvalidInput(f"{name}: format is written as for strptime, for example '%d.%m.%Y'")
-    return DeclaredDates(first, last, form, None if missing == REFUSE else _date(name, missing))
+    answer = None if missing == REFUSE else _date(name, missing)
+    plain = {"dates": [first.isoformat(), last.isoformat()], **({} if form is None else {"format": form})}
+    plain = _plain(None if answer is None else answer.isoformat(), **plain)
+    day = None if answer is None else _day(answer)
+    return DeclaredDates(plain=plain, missing=day, low=_day(first), high=_day(last), format=form)
+
+
+def _day(date: dt.date) -> float:
+    return float((date - dt.date(1970, 1, 1)).days)
+
+
+def _plain(missing: Any, **declared: Any) -> dict[str, Any]:
+    return declared if missing is None else {**declared, "missing": missing}
 
 
 _READERS: dict[str, tuple[Callable[[str, dict[str, Any]], ColumnKind], tuple[str, ...]]] = {

@@ -82,7 +82,7 @@ class RefusedCells:
         """Write one column's numbers to ``out``, and take note of the cells that have none."""
         cells = kind.read(as_arrow(array), decimal)
         gaps = cells.missing & (kind.missing is None)
-        for lost, what in ((cells.unreadable, next(iter(kind.plain()))), (gaps, "missing")):
+        for lost, what in ((cells.unreadable, next(iter(kind.plain))), (gaps, "missing")):
             if lost.any():
                 count, row, last = int(lost.sum()), self.start + int(lost.argmax()), self.start + len(lost) - 1
                 more = f" (and {count - 1} more up to row {last})" if count > 1 else ""  # of the rows read so far

@@ -12,14 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from perinstance.data.recipes.arrow_cells import as_arrow
-from perinstance.data.recipes.column_kinds import (
-    AsItIs,
-    ColumnKind,
-    DeclaredRange,
-    DeclaredYesNo,
-    column_kind,
-    left_to_fill_in,
-)
+from perinstance.data.recipes.column_kinds import ColumnKind, DeclaredRange, column_kind, left_to_fill_in
 from perinstance.data.recipes.raw_columns import RawTable, RefusedCells, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.errors import InvalidInput, InvalidTable
@@ -124,7 +117,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         names, kinds = tuple(self.columns or ()), self._kinds()
         if kinds is None:
             names = tuple(f"x{k}" for k in range(len(cells))) if raw.names is None else tuple(raw.names)
-            kinds = (AsItIs(),) * len(cells)
+            kinds = (column_kind("", {"as_is": True}),) * len(cells)
         width = sum(len(kind.suffixes) for kind in kinds)
         out = np.empty((raw.n_rows, width + bool(self.intercept)), order="F")
         refused = RefusedCells(first, refuse)
@@ -161,7 +154,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return predictions in the target's own unit; yes and no stay 1 and 0."""
         kind, _ = self._target()
         values = np.asarray(numbers, dtype=np.float64)
-        return kind.unscaled(values) if isinstance(kind, DeclaredRange) else values
+        return kind.unscaled(values) if type(kind) is DeclaredRange else values
 
     @property
     def x_bound(self) -> float:
@@ -184,7 +177,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         kinds = self._kinds()
         if kinds is None or any(kind.bound == float("inf") for kind in kinds):
             raise InvalidInput("the recipe takes a column as it is: declare its range, or pass bounds of your own")
-        found = [one for kind in kinds for one in [_range_of(kind)] * len(kind.suffixes)]
+        found = [one for kind in kinds for one in [kind.ends] * len(kind.suffixes)]
         return found + [(-1.0, 1.0)] * bool(self.intercept)
 
     @property
@@ -196,7 +189,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     @property
     def target_range(self) -> tuple[float, float]:
         """Where the target's number lies, by the declaration alone."""
-        return _range_of(self._target()[0])
+        return self._target()[0].ends
 
     @property
     def target_scale(self) -> float:
@@ -229,10 +222,10 @@ class Recipe(TransformerMixin, BaseEstimator):
         if self.delimiter is not None:
             record["delimiter"] = self.delimiter
         if kinds is not None:
-            record["columns"] = {name: kind.plain() for name, kind in zip(self.columns or (), kinds, strict=True)}
+            record["columns"] = {name: dict(kind.plain) for name, kind in zip(self.columns or (), kinds, strict=True)}
         if self.target is not None:
             kind, name = self._target()
-            record["target"] = {"column": name, **kind.plain()}
+            record["target"] = {"column": name, **kind.plain}
         return record
 
     @classmethod
@@ -293,18 +286,19 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def _looked_at(self, raw: RawTable) -> list[int]:
         """Return which columns of a raw table are used, in the recipe's order."""
-        names = raw.names if self.columns is None else list(self.columns)
-        if self.columns is None or raw.names is None:
-            if self.columns is not None and raw.n_columns != len(self.columns):
+        if self.columns is None:
+            return list(range(raw.n_columns))
+        if raw.names is None:
+            if raw.n_columns != len(self.columns):
                 raise InvalidTable(
                     f"X has {raw.n_columns} features, but Recipe is expecting {len(self.columns)} features as input; "
                     "a matrix has no names, so its columns are those of the recipe"
                 )
             return list(range(raw.n_columns))
-        absent = [str(name) for name in names or () if name not in raw.names]
+        absent = [str(name) for name in self.columns if name not in raw.names]
         if absent:
             raise InvalidTable(f"the table lacks {', '.join(absent)}, which the recipe names; check the names")
-        return [raw.names.index(name) for name in names or ()]
+        return [raw.names.index(name) for name in self.columns]
 
     def _names_as_they_are(self, input_features: Any) -> list[str]:
         own = getattr(self, "feature_names_in_", None)
@@ -328,9 +322,3 @@ class Recipe(TransformerMixin, BaseEstimator):
         tags.requires_fit = False
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-def _range_of(kind: ColumnKind) -> tuple[float, float]:
-    if isinstance(kind, DeclaredRange) and not kind.scale:
-        return kind.low, kind.high
-    return (0.0, 1.0) if isinstance(kind, DeclaredYesNo) else (-kind.bound, kind.bound)
