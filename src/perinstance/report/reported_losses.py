@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.kinds import KINDS, Kind, weakest
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.report import words
 from perinstance.report.redaction import SharedLosses
 from perinstance.report.release_words import release_line
@@ -141,10 +141,11 @@ def most_exposed(
 ) -> list[tuple[int, ExposedPerson]]:
     """Return positions and lines of the most exposed people, the worst first; nobody's loss exceeds ``most``."""
     if hasattr(audit, "sketch"):  # its losses lie with workers, the most exposed came along
-        top = audit.exposed
-        epsilon, leverage, residual, names = top.epsilon, top.leverage, top.residual, top.names
-        kinds, order = np.array(KINDS)[top.codes], np.arange(min(count, len(epsilon)))
-        sketches = (audit.reasons.leverage, audit.reasons.residual)
+        top = audit.known.exposed
+        epsilon, leverage, residual, names, kinds = (
+            top[name] for name in ("epsilon", "leverage", "residual", "person", "kind")
+        )
+        order, sketches = np.arange(min(count, len(epsilon))), (audit.known.leverage, audit.known.residual)
         high = [s.quantile(1 - words.STANDS_OUT) if len(s.bins) > 1 else math.inf for s in sketches]
         why = [words.reason(bool(leverage[i] >= high[0]), bool(abs(residual[i]) >= high[1])) for i in order]
     else:
