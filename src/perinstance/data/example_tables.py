@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
@@ -14,15 +15,8 @@ WARDS = ("surgery", "cardiology", "oncology", "psychiatry", "paediatrics")
 def hospital_patients(people: int = 5000, seed: int = 2019) -> pa.Table:
     """Make a hospital's table: text, dates, missing cells, scales from 0.5 to 500,000, a yes/no and a euro outcome.
 
-    Parameters
-    ----------
-    people
-        How many rows.
-    seed
-        The same seed gives the same table.
+    ``people`` is how many rows; the same ``seed`` gives the same table.
 
-    Examples
-    --------
     >>> table = hospital_patients(100)
     >>> table.num_rows, table.column_names[:5]
     (100, ['person', 'admitted', 'ward', 'sex', 'age'])
@@ -43,10 +37,10 @@ def hospital_patients(people: int = 5000, seed: int = 2019) -> pa.Table:
     cost = (1800 + 640 * nights + 1500 * severity.clip(-1) + np.exp(rng.normal(6.2, 1.0, n))).clip(350, 150_000)
     admitted = np.datetime64("2024-01-01") + rng.integers(0, 366, n)
 
-    def some(values: list, share: float) -> list:
+    def some(values: NDArray, share: float) -> list:
         """Lose a share of the cells, as tables do."""
         lost = rng.random(n) < share
-        return [None if gone else value for value, gone in zip(values, lost, strict=True)]
+        return [None if gone else value for value, gone in zip(values.tolist(), lost, strict=True)]
 
     yes_no = np.array(["no", "yes"], dtype=object)
     return pa.table(
@@ -54,12 +48,12 @@ def hospital_patients(people: int = 5000, seed: int = 2019) -> pa.Table:
             "person": [f"P{k:05d}" for k in range(1, n + 1)],
             "admitted": admitted.tolist(),
             "ward": [WARDS[k] for k in ward],
-            "sex": some(rng.choice(["f", "m"], size=n).tolist(), 0.01),
+            "sex": some(rng.choice(["f", "m"], size=n), 0.01),
             "age": age.tolist(),
-            "smoker": some(yes_no[smoker.astype(int)].tolist(), 0.06),
-            "weight_kg": some(weight.tolist(), 0.03),
-            "creatinine_mg_dl": some(creatinine.tolist(), 0.05),
-            "platelets_per_ul": some(platelets.tolist(), 0.05),
+            "smoker": some(yes_no[smoker.astype(int)], 0.06),
+            "weight_kg": some(weight, 0.03),
+            "creatinine_mg_dl": some(creatinine, 0.05),
+            "platelets_per_ul": some(platelets, 0.05),
             "nights": nights.tolist(),
             "readmitted": yes_no[readmitted.astype(int)].tolist(),
             "cost_eur": cost.round(2).tolist(),

@@ -9,7 +9,7 @@ of its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -107,6 +107,19 @@ def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
             place = np.argwhere(wide)[0]
             refuse_integer(label or column_label(int(place[-1])), start + int(place[0]))
     return array.astype(np.float64)
+
+
+def unique_labels(labels: Iterable[Any], before: str = "") -> tuple[Any, ...]:
+    """Refuse two columns of one name; ``before`` begins the sentence."""
+    first: dict[Any, int] = {}
+    for number, label in enumerate(labels):
+        try:
+            twin = first.setdefault(label, number)
+        except TypeError:
+            raise InvalidTable(f"{before}a column has a name that is no plain word; rename it") from None
+        if twin != number:
+            raise InvalidTable(f"{before}columns {twin} and {number} have the same name; rename one of them")
+    return tuple(first)
 
 
 def stacked(columns: Sequence[NDArray], rows: int) -> NDArray:

@@ -87,15 +87,10 @@ def why_identifier(name: str, first: NDArray | None = None, n_rows: int | None =
     low, high = float(first.min()), float(first.max())
     if high - low == rows - 1:
         return "it counts the rows one by one"
-    return _card_numbers(first, low, high, max(rows, n_rows or 0))
-
-
-def _card_numbers(first: NDArray, low: float, high: float, rows: int) -> str | None:
-    """Tell numbers of one length, much longer than counting people needs, as cards and registers have them."""
-    if low < 10 ** (MANY_DIGITS - 1):
-        return None
+    # numbers of one length, much longer than counting people needs, as cards and registers have them
     digits = len(str(int(high)))
-    if len(str(int(low))) < digits or digits < len(str(rows)) + 3 or not np.any(first % 10):
+    enough = max(MANY_DIGITS, len(str(max(rows, n_rows or 0))) + 3)
+    if low < 10 ** (digits - 1) or digits < enough or not np.any(first % 10):
         return None
     return f"numbers of {digits} digits, no two alike"
 

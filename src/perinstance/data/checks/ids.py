@@ -27,7 +27,7 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     if not (is_text(kind) or pa.types.is_integer(kind)):
         raise InvalidTable(f"ids must be strings or whole numbers, got {kind}; convert them to text as it is written")
     if array.null_count:
-        raise InvalidTable(f"ids, row {start + _first_true(pc.is_null(array))}: an id is missing; give everyone one")
+        raise _absent(start, pc.is_null(array), "missing")
     try:
         array.validate(full=True)
     except pa.ArrowException:
@@ -36,8 +36,12 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
         array = array.cast(pa.string() if array.nbytes < 2**30 else pa.large_string())
     empty = pc.equal(pc.binary_length(array), 0)
     if pc.any(empty).as_py():
-        raise InvalidTable(f"ids, row {start + _first_true(empty)}: an id is empty; give everyone one")
+        raise _absent(start, empty, "empty")
     return array
+
+
+def _absent(start: int, cells: pa.BooleanArray, what: str) -> InvalidTable:
+    return InvalidTable(f"ids, row {start + pc.index(cells, True).as_py()}: an id is {what}; give everyone one")
 
 
 def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
@@ -140,7 +144,3 @@ def is_text(kind: pa.DataType) -> bool:
     """Tell whether cells of this type are texts."""
     view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
     return view or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _first_true(mask: pa.BooleanArray) -> int:
-    return int(pc.index(mask, True).as_py())

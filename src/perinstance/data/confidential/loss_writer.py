@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -67,21 +66,18 @@ class LossWriter:
             raise InvalidInput("a LossWriter is used in a with statement: with LossWriter(path) as writer")
         batch = pa.table(safe_columns(columns) if self._csv else {n: _arrow(v) for n, v in columns.items()})
         if self._sink is None:
-            needed = pcsv.WriteOptions(quoting_style="needed")
-            self._sink = (
-                pcsv.CSVWriter(self._file, batch.schema, write_options=needed)
-                if self._csv
-                else pq.ParquetWriter(self._file, batch.schema, compression="zstd")
-            )
+            if self._csv:
+                needed = pcsv.WriteOptions(quoting_style="needed")
+                self._sink = pcsv.CSVWriter(self._file, batch.schema, write_options=needed)
+            else:
+                self._sink = pq.ParquetWriter(self._file, batch.schema, compression="zstd")
             self._stack.callback(self._sink.close)  # a file whose end cannot be written goes like any other failure
         self._sink.write_table(batch)
         self.n_rows += batch.num_rows
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: Any) -> None:
         try:
-            self._stack.__exit__(kind, error, trace)
+            self._stack.__exit__(*failure)
         finally:
             self._file = None
 

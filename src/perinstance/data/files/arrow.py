@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
+from perinstance.data.checks.cells import unique_labels
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import Reader, damaged, unique_labels
+from perinstance.data.files.reader import Reader, damaged
 from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable
 

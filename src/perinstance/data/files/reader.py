@@ -5,7 +5,7 @@ A numpy matrix in a ``.npy`` file is mapped block by block: never more than a fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,16 +92,6 @@ def _mapped(path: Path) -> NDArray:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError, SyntaxError):
         raise InvalidTable(f"{path.name!r} cannot be mapped as a numpy matrix; save floats with numpy.save") from None
-
-
-def unique_labels(names: Sequence[str]) -> tuple[str, ...]:
-    """Refuse two columns of one name."""
-    seen: dict[str, int] = {}
-    for number, name in enumerate(names):
-        if name in seen:
-            raise InvalidTable(f"columns {seen[name]} and {number} have the same name; rename one of them")
-        seen[name] = number
-    return tuple(names)
 
 
 def damaged(name: str, error: Exception) -> InvalidTable:

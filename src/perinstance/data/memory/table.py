@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perinstance.data.checks.cells import column_label, refuse_types, type_word
+from perinstance.data.checks.cells import column_label, refuse_types, type_word, unique_labels
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.class_words import coded_target, refuse_numbers
 from perinstance.data.memory.columns import (
@@ -191,33 +191,20 @@ def _frame_of(X: Any) -> Any:
 
     if isinstance(X, (np.ndarray, list, tuple)):
         return None
+    unread = "the table could not be read: "
     try:
         frame = nw.from_native(X, pass_through=True)
     except Exception:  # duplicate columns, mainly; the text would quote them
-        raise InvalidTable(f"the table could not be read{_twins(getattr(X, 'columns', None), X)}") from None
+        unique_labels(getattr(X, "column_names", getattr(X, "columns", ())), unread)
+        raise InvalidTable("the table could not be read") from None
     if isinstance(frame, nw.LazyFrame):
         raise InvalidTable("the table is lazy; call .collect() first, or scan() the file it comes from")
-    if not isinstance(frame, nw.DataFrame):
-        if isinstance(getattr(X, "ndim", None), int) and X.ndim == 1:
-            raise InvalidTable("X must have two dimensions, one row per person, got one; reshape(-1, 1) for one column")
-        return None
-    twins = _twins(list(frame.columns), X)
-    if twins:
-        raise InvalidTable(f"the table could not be read{twins}")
-    return frame
-
-
-def _twins(labels: Any, X: Any) -> str:
-    labels = list(getattr(X, "column_names", None) or ([] if labels is None else labels))
-    try:
-        first: dict[Any, int] = {}
-        for number, label in enumerate(labels):
-            if label in first:
-                return f": columns {first[label]} and {number} have the same name; rename one of them"
-            first[label] = number
-    except TypeError:
-        return ": a column has a name that is no plain word; rename it"
-    return ""
+    if isinstance(frame, nw.DataFrame):
+        unique_labels(frame.columns, unread)
+        return frame
+    if isinstance(getattr(X, "ndim", None), int) and X.ndim == 1:
+        raise InvalidTable("X must have two dimensions, one row per person, got one; reshape(-1, 1) for one column")
+    return None
 
 
 def _from_matrix(X: Any, target: Any, features: Any, preparation: Preparation | None) -> tuple[Columns, Vector | None]:

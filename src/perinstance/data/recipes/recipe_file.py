@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perinstance.data.checks.cells import type_word
 from perinstance.data.recipes.arrow_cells import ReadCells, read_days, read_numbers
 from perinstance.data.recipes.column_kinds import FILL_IN
 from perinstance.errors import InvalidInput
@@ -147,24 +148,20 @@ def draft_text(
 
 def word_of_type(kind: pa.DataType) -> TypeWord:
     """Say what a column with this type holds."""
-    t = pa.types
-    if t.is_boolean(kind):
+    if pa.types.is_boolean(kind):
         return "yes or no"
-    if t.is_temporal(kind):
-        return "date"
-    return "number" if t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind) else "text"
+    words: dict[str, TypeWord] = {"": "number", "decimals": "number", "dates or times": "date"}
+    return words.get(type_word(kind), "text")
 
 
 def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
     """Say what most of some texts are: a CSV file has no types. One person's cell cannot tip the answer alone."""
     texts = pc.cast(texts, pa.string())
-    for word, cells in (("number", read_numbers(texts, decimal)), ("date", _any_day(texts))):
-        if 2 * cells.unreadable.sum() < len(texts) - cells.missing.sum():
-            return "number" if word == "number" else "date"
-    return "text"
+    days = (read_days(texts, form) for form in (None, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y"))
 
+    def mostly(cells: ReadCells) -> bool:
+        return 2 * cells.unreadable.sum() < len(texts) - cells.missing.sum()
 
-def _any_day(texts: pa.Array) -> ReadCells:
-    forms = (None, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-    read = [read_days(texts, form) for form in forms]
-    return min(read, key=lambda cells: cells.unreadable.sum())
+    if mostly(read_numbers(texts, decimal)):
+        return "number"
+    return "date" if any(map(mostly, days)) else "text"
