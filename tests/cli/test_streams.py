@@ -147,7 +147,7 @@ def test_a_full_disk_is_called_that(run, table, tmp_path, monkeypatch, number, w
 
     plain = os.open
     if where == "write":
-        monkeypatch.setattr("perinstance.data.confidential.loss_writer.pcsv.CSVWriter", full)
+        monkeypatch.setattr("perinstance.data.private_files.pcsv.CSVWriter", full)
     else:
         monkeypatch.setattr(os, where, full if where == "fsync" else sparing)
     outcome = run("audit", table, *COMMON, "--per-person", "losses.csv")

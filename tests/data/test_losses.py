@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perinstance import PosteriorSample, audit
 from perinstance.data import LossWriter, write_losses
-from perinstance.data.confidential.loss_writer import spreadsheet_safe
+from perinstance.data.private_files import spreadsheet_safe
 from perinstance.errors import DiskFull, InvalidInput, PerinstanceError, UnsafeFile
 
 LEADS = [

@@ -18,7 +18,7 @@ import numpy as np
 
 import perinstance as pi
 import perinstance.ledger.ledger  # before the forks: a thousand children need not read it again
-from perinstance.data.confidential.private_files import private_file
+from perinstance.data.private_files import private_file
 
 
 def charge_and_publish(folder: Path, child: int, pipe: int) -> None:

@@ -25,7 +25,7 @@ from perinstance.pairs import GaussianShift
 KILLED = """
 import os, sys
 import perinstance as pi
-from perinstance.data.confidential import private_files
+from perinstance.data import private_files as private_files
 from perinstance.ledger.log import event_log
 ledger = pi.Ledger(sys.argv[1])
 end = lambda *_: os._exit(9)

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from perinstance.data.memory.class_words import label_texts
+from perinstance.data.memory.columns import label_texts
 from perinstance.errors import InvalidInput
 from perinstance.report import render
 from tests.report.conftest import small_audit

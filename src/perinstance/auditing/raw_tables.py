@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from perinstance.data import read_table
 from perinstance.data.files.load_whole import two_classes, yes_or_no
-from perinstance.data.memory.class_words import DeclaredWords
-from perinstance.data.memory.columns import plain_array
+from perinstance.data.memory.columns import DeclaredWords, plain_array
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.cuda import device_source, is_on_device

@@ -31,7 +31,7 @@ from perinstance.auditing.rows_again import (
     rows_beyond,
 )
 from perinstance.checked_numbers import is_whole, probability
-from perinstance.data.memory.class_words import MISSING, label_texts
+from perinstance.data.memory.columns import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface import ConfidentialFit, FitHealth

@@ -17,7 +17,7 @@ from perinstance.auditing.loss_statistics import Summary, group_columns
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.partition_losses import EXPOSED, PeopleSketch, part_path
 from perinstance.auditing.result import Audit, Health
-from perinstance.data.memory.class_words import label_texts
+from perinstance.data.memory.columns import label_texts
 from perinstance.data.source import Flavour, Source
 from perinstance.engines.dask import Dask, DaskSweep, partition_labels, results
 from perinstance.errors import InvalidInput

@@ -176,7 +176,7 @@ def _print_csv(blocks: Iterator[dict[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.csv as pcsv
 
-    from perinstance.data.confidential.loss_writer import safe_columns
+    from perinstance.data.private_files import safe_columns
 
     sys.stdout.flush()
     for number, block in enumerate(blocks):

@@ -7,12 +7,11 @@ only its owner may read, ``answer_tables`` gives answers back in the caller's ki
 from __future__ import annotations
 
 from perinstance.data.checks.limits import Limits
-from perinstance.data.confidential.loss_writer import LossWriter, write_losses
-from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
 from perinstance.data.example_tables import hospital_patients
 from perinstance.data.files.file_source import scan
 from perinstance.data.files.load_whole import Loaded, load, read_labels
 from perinstance.data.memory.table import Table, read_table
+from perinstance.data.private_files import LossWriter, private_file, private_folder, refuse_wider, write_losses
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Flavour, Source
 from perinstance.folds.block import Block

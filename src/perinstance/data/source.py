@@ -157,6 +157,12 @@ class Source(Protocol):
         """Yield the pieces in row order; the cut never depends on ``threads``. None is what suits the source."""
 
 
+def keep(record: Any, **known: Any) -> None:
+    """Set fields of a frozen record that follow from its others, while it is made."""
+    for name, value in known.items():
+        object.__setattr__(record, name, value)
+
+
 def rows_per_view(n_rows: int, n_features: int) -> int:
     """Rows of each block of a table that lies in memory as it is wanted: equal blocks, so that no thread waits long."""
     size = 8 * n_rows * (n_features + 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perinstance.checked_numbers import is_unicode, one_of, probability
-from perinstance.data.confidential.private_files import private_file, private_folder
+from perinstance.data.private_files import private_file, private_folder
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble, UnsafeFile
 from perinstance.ledger.admission import admit, applicants
 from perinstance.ledger.budgets import Budget, budget_record, read_budget

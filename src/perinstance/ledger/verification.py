@@ -6,7 +6,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from perinstance.data.confidential.private_files import refuse_wider
+from perinstance.data.private_files import refuse_wider
 from perinstance.errors import PerinstanceError
 from perinstance.ledger.files.charge_files import is_as_logged
 from perinstance.ledger.log.charged_releases import releases_of

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types, stacked, type_word
 from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.arrow import open_arrow, open_dataset
 from perinstance.data.files.csv_text import open_delimited
-from perinstance.data.files.parquet import open_parquet, parquet_below, remote_parquet
+from perinstance.data.files.parquet import open_arrow, open_dataset, open_parquet, parquet_below, remote_parquet
 from perinstance.data.files.reader import Reader, open_npy
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
 from perinstance.data.recipes.recipe import Recipe
-from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, keep, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
@@ -184,18 +183,10 @@ class FileSource:
         labels, columns = self.reader.labels, self.chosen.features
         unnamed = isinstance(labels[0], int)
         names = tuple(labels[at] for at in columns) if self.prepared is None else self.prepared.names
-        known = {
-            "names": None if unnamed else names,
-            "numbers": columns if self.prepared is None else None,
-            "n_features": len(names),
-            "n_rows": self.reader.n_rows,
-            "first_row": self.reader.first_row,
-            "rereadable": self.reader.rereadable,
-            "has_ids": self.chosen.ids is not None,
-            "flavour": Flavour("numpy" if unnamed else "pyarrow"),
-        }
-        for name, value in known.items():
-            object.__setattr__(self, name, value)
+        keep(self, names=None if unnamed else names, numbers=columns if self.prepared is None else None)
+        keep(self, n_features=len(names), n_rows=self.reader.n_rows, first_row=self.reader.first_row)
+        keep(self, rereadable=self.reader.rereadable, has_ids=self.chosen.ids is not None)
+        keep(self, flavour=Flavour("numpy" if unnamed else "pyarrow"))
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""

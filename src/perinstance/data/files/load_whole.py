@@ -20,7 +20,7 @@ from sklearn.base import clone
 from perinstance.data.checks.ids import is_text, text_size
 from perinstance.data.files.csv_text import DelimitedReader, guessed_delimiter
 from perinstance.data.files.file_source import Scan, check_types, scan
-from perinstance.data.memory.class_words import MISSING
+from perinstance.data.memory.columns import MISSING
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.recipes.recipe_file import DraftColumn, draft_text, word_of_texts, word_of_type

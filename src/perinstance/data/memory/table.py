@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import column_label, refuse_types, type_word, unique_labels
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
-from perinstance.data.memory.class_words import coded_target, refuse_numbers
 from perinstance.data.memory.columns import (
     Columns,
     FrameColumns,
     Matrix,
     Vector,
-    check_series_types,
+    coded_target,
     plain_array,
     prepare_columns,
+    refuse_numbers,
 )
 from perinstance.data.recipes.arrow_cells import as_arrow
 from perinstance.data.recipes.preparation import Preparation
@@ -32,6 +32,7 @@ from perinstance.data.source import (
     Piece,
     Source,
     choose_columns,
+    keep,
     rows_per_block,
     rows_per_view,
 )
@@ -42,7 +43,7 @@ from perinstance.folds.row_order import in_order_of
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table in memory, checked for everything that can be known without reading its cells."""
+    """A table in memory, checked for everything that can be known without reading its cells; see ``Source``."""
 
     columns: Columns
     target: Vector
@@ -50,36 +51,17 @@ class Table:
     flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
     rereadable: bool = True
     first_row: int = 0
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
+    names: tuple[str, ...] | None = field(init=False)
+    numbers: tuple[int, ...] = field(init=False)
+    has_ids: bool = field(init=False)
+    classes: tuple[str, ...] = field(init=False)  #: words that the target's codes stand for; none when it is numbers
 
-    @property
-    def n_rows(self) -> int:
-        """Number of people."""
-        return len(self.target)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, without target and ids."""
-        return len(self.columns.numbers)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the features."""
-        return self.columns.names
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Numbers of the features in the caller's table."""
-        return self.columns.numbers
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether people have ids."""
-        return self.ids is not None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The words that the target's codes stand for, in their order; none when it came as numbers."""
-        return self.target.words
+    def __post_init__(self) -> None:
+        names, numbers, has_ids = self.columns.names, self.columns.numbers, self.ids is not None
+        keep(self, names=names, numbers=numbers, n_features=len(numbers), has_ids=has_ids)
+        keep(self, n_rows=len(self.target), classes=self.target.words)
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
@@ -136,28 +118,25 @@ def read_table(
     if preparation is not None:
         target, features = _prepared_names(preparation, y, target, features)
     if (y is None) == (target is None):
-        raise InvalidTable(
-            "give either y or target=, the column of the table that holds it" + ", not both" * (y is not None)
-        )
+        both = ", not both" * (y is not None)
+        raise InvalidTable(f"give either y or target=, the column of the table that holds it{both}")
     if hasattr(X, "select_columns"):  # a scan
         if y is not None:
             raise InvalidTable("a file is audited with target=, the name of one of its columns; y cannot stand beside")
-        return X.select_columns(
-            target=target, ids=ids, features=features, **({} if preparation is None else {"preparation": preparation})
-        )
-    frame = _frame_of(X)
+        steps = {} if preparation is None else {"preparation": preparation}
+        return X.select_columns(target=target, ids=ids, features=features, **steps)
+    frame, names = _frame_of(X), None
     if frame is None:
-        columns, inner = _from_matrix(X, target, features, preparation)
-        flavour, names = Flavour("numpy"), None
+        columns, vector = _from_matrix(X, target, features, preparation)
+        flavour, n = Flavour("numpy"), len(X if hasattr(X, "__len__") else np.asarray(X))
     else:
-        chosen = choose_columns(list(frame.columns), target, ids if _is_label(ids) else None, features)
-        columns, inner = _from_frame(X, frame, chosen, preparation, classes)
+        chosen, n = choose_columns(frame.columns, target, ids if _is_label(ids) else None, features), len(frame)
+        columns, vector = _from_frame(X, frame, chosen, preparation, classes)
         kind = _kind_of(frame)
         flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
-        named = None if chosen.ids is None else frame.get_column(frame.columns[chosen.ids]).to_native()
-        names = None if named is None else pa.chunked_array([read_ids(named)])
-    vector = inner if inner is not None else _vector(in_order_of(X, y), classes)
-    n = len(frame) if frame is not None else len(X if hasattr(X, "__len__") else np.asarray(X))
+        if chosen.ids is not None:
+            names = pa.chunked_array([read_ids(frame.get_column(frame.columns[chosen.ids]).to_native())])
+    vector = _vector(in_order_of(X, y), classes) if vector is None else vector
     if n == 0:
         raise InvalidTable("the table has no rows; there is nobody to audit")
     if len(vector) != n:
@@ -242,7 +221,7 @@ def _from_frame(
         inner = _column_target(frame.get_column(labels[chosen.target]), label, preparation, classes)
     if preparation is not None:
         return prepare_columns(frame.select(*used).to_native(), preparation), inner
-    check_series_types({column_label(at, labels[at]): frame.schema[labels[at]] for at in chosen.features})
+    refuse_types({column_label(at, labels[at]): type_word(frame.schema[labels[at]]) for at in chosen.features})
     matrix = _one_matrix(X) if len(used) == len(labels) and _kind_of(frame) == "pandas" else None
     if matrix is not None:
         return Matrix(matrix, chosen.features, tuple(map(str, used))), inner
@@ -301,7 +280,7 @@ def _column_target(series: Any, label: str, preparation: Preparation | None, cla
         codes, words = coded_target(series.to_numpy(), classes or None, label)
         return Vector(codes, label, words)
     refuse_numbers(classes, label)
-    check_series_types({label: series.dtype})
+    refuse_types({label: type_word(series.dtype)})
     return Vector(series, label)
 
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
-from perinstance.data.recipes.arrow_cells import as_arrow
+from perinstance.data.recipes.arrow_cells import RawTable, RefusedCells, as_arrow, raw_table
 from perinstance.data.recipes.column_kinds import ColumnKind, DeclaredRange, column_kind, left_to_fill_in
-from perinstance.data.recipes.raw_columns import RawTable, RefusedCells, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.row_order import in_order_of

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from perinstance.data.confidential.private_files import refuse_wider
+from perinstance.data.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged
 from perinstance.ledger.files.sorted_pairs import META, SortedPairs, StoredCharge, file_digest, one_array, plain_columns
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perinstance.data.checks.ids import read_ids, repeated_people, several_rows
-from perinstance.data.confidential.private_files import private_file
+from perinstance.data.private_files import private_file
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Pairs
 from perinstance.pairs.columns import ColumnPairs

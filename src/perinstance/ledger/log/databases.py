@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from perinstance.data.confidential.private_files import refuse_wider
+from perinstance.data.private_files import refuse_wider
 from perinstance.errors import InvalidInput, LedgerTrouble
 
 PATIENCE = 120.0  #: seconds that a writer waits for the others

@@ -1,1 +1,0 @@
-"""Files that only their owner may read: ``private_files`` creates them, ``loss_writer`` writes everybody's losses."""
