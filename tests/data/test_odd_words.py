@@ -73,6 +73,14 @@ def test_paths_that_no_system_takes(tmp_path, name, use):
         use(f"{tmp_path}/{name}")
 
 
+def test_a_recipe_takes_half_a_character_for_any_other_word():
+    recipe, cells = pi.Recipe({"a": {"categories": ["x"]}}), np.array(["x", HALF], dtype=object)
+    with pytest.raises(PerinstanceError, match="lone surrogate"):
+        pi.Recipe({"a": {"categories": [HALF]}}).get_feature_names_out()
+    for table in (pd.DataFrame({"a": pd.Series(cells, dtype=object)}), cells[:, None]):
+        assert recipe.transform(table).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
 def test_half_a_character_is_written_to_no_file(tmp_path):
     told = [pi.disclosure.statement(PROMISED, [0.1])]
     for write in (

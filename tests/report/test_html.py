@@ -153,11 +153,7 @@ def test_too_few_people_cannot_be_redacted():
 
 @pytest.mark.parametrize(
     "release",
-    [
-        pi.OutputPerturbation(scale=2.0),
-        pi.ObjectivePerturbation(scale=2.0),
-        pi.PosteriorSample(alpha=0.0, gamma=1.0),
-    ],
+    [pi.OutputPerturbation(scale=2.0), pi.ObjectivePerturbation(scale=2.0), pi.PosteriorSample(alpha=0.0, gamma=1.0)],
     ids=lambda r: type(r).__name__,
 )
 def test_every_linear_release_has_a_report(release):

@@ -35,14 +35,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import (
-    BOUND_DOWN,
-    BOUND_UP,
-    EIGENVALUES_ERROR,
-    OWN_ROW_ERROR,
-    OWN_ROW_UP,
-    PROFILE_UP,
-)
+from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
 from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.promises.promise import check_promise, gaussian_distance, noise_scale
 from perinstance.releases.promises.window import drawn

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from perinstance.auditing.result import Audit
-    from perinstance.auditing.scattered_audit import ScatteredAudit
+from typing import Any
 
 __all__ = ["render", "to_html"]
 
 
-def render(audit: Audit | ScatteredAudit, **options: Any) -> str:
-    """Return the report as one HTML page; see ``perinstance.report.content.gather`` for the options."""
+def render(audit: Any, **options: Any) -> str:
+    """Return the report of an audit as one HTML page; see ``perinstance.report.content.gather`` for the options."""
     from perinstance.report.content import gather  # not to explain one loss
 
     return gather(audit, **options).markup()
 
 
-def to_html(audit: Audit | ScatteredAudit, path: str | os.PathLike[str], **options: Any) -> Path:
+def to_html(audit: Any, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report, readable by its owner alone."""
     from perinstance.report.page import write_page
 

@@ -18,6 +18,7 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
+from perinstance.releases.promises.promise import gaussian_distance
 
 STANDS_OUT = 0.05  #: a person stands out when fewer than this share of the people exceed them
 #: Beliefs that somebody may have had before, and the false alarms of the test that they run.
@@ -178,15 +179,9 @@ def shift_of_loss(epsilon: float, delta: float) -> GaussianShift:
     True
     """
     probability("delta", delta)
-    low, high = 0.0, 1.0
-    while float(GaussianShift([high]).epsilon(delta)[0]) <= epsilon:
-        low, high = high, 2 * high
-        if high > 1e6:
-            raise InvalidInput(f"a loss of {epsilon:g} is beyond what can be explained; try one below 1000")
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(GaussianShift([middle]).epsilon(delta)[0]) <= epsilon else (low, middle)
-    return GaussianShift([low])
+    if epsilon > 1e9:
+        raise InvalidInput(f"a loss of {epsilon:g} is beyond what can be explained; try one below 1000")
+    return GaussianShift([gaussian_distance(epsilon, delta)])
 
 
 def most_attack_power(epsilon: float, delta: float, false_positive_rate: float) -> float:

@@ -174,12 +174,6 @@ def refuse_integer(label: str, row: int) -> NoReturn:
     )
 
 
-def refuse_null(label: str, row: int) -> NoReturn:
-    """Refuse a null."""
-    refuse_cells({label: (row, NULL)})
-    raise AssertionError  # pragma: no cover - refused above
-
-
 def is_absent(value: Any) -> bool:
     """Tell whether a cell is empty: NaN and NaT differ from themselves, pandas' NA does not tell whether it does."""
     try:

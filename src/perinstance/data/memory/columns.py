@@ -19,7 +19,6 @@ from perinstance.data.checks.cells import (
     column_label,
     is_absent,
     refuse_cells,
-    refuse_null,
     refuse_types,
     stacked,
     type_word,
@@ -115,7 +114,7 @@ def series_floats(series: Any, start: int, label: str) -> NDArray:
     """Turn some rows of one narwhals column into floats; ``start`` is the number of the first."""
     gap = first_null(series)
     if gap is not None:
-        refuse_null(label, start + gap)
+        refuse_cells({label: (start + gap, NULL)})
     array = np.asarray(series.to_numpy())
     if array.dtype.kind == "O":  # nullable types of older pandas
         array = array.astype(np.float64 if series.dtype.is_float() else np.int64)
@@ -146,7 +145,7 @@ def plain_array(values: Any, what: str) -> NDArray:
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
             rows = np.flatnonzero(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
-            refuse_null(what, int(rows[0]))
+            refuse_cells({what: (int(rows[0]), NULL)})
         values = values.data
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise InvalidTable(f"{what} is a sparse matrix; the audit needs dense rows, pass .toarray()")
@@ -177,7 +176,7 @@ def coded_target(
         return np.fromiter(cells, np.float64, len(array)), words
     absent = np.array([is_absent(one) for one in array], dtype=bool)
     if absent.any():
-        refuse_null(label, int(absent.argmax()))
+        refuse_cells({label: (int(absent.argmax()), NULL)})
     if not all(isinstance(one, str) for one in array):
         raise InvalidTable(f"{label} mixes words and numbers; write all its classes alike")
     found, codes = np.unique(array.astype(str), return_inverse=True)

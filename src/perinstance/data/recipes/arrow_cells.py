@@ -72,10 +72,10 @@ def as_arrow(values: Any) -> pa.Array:
     try:
         return pa.array(array, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # a mixture: True beside "yes", 1 beside "1"; None and NaN stay missing
+        # a mixture: True beside "yes", 1 beside "1"; None and NaN stay missing, half a character is a question mark
         texts = [str(one).lower() if isinstance(one, bool) else whole_text(one) for one in array.tolist()]
-        absent = [is_absent(one) for one in array.tolist()]
-        return pa.array([None if gone else text for text, gone in zip(texts, absent, strict=True)], pa.string())
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]
+        return pa.array(texts, pa.string(), mask=np.array([is_absent(one) for one in array.tolist()], dtype=bool))
 
 
 def read_numbers(array: pa.Array, decimal: str) -> ReadCells:

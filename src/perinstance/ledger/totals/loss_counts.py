@@ -87,7 +87,6 @@ class LossCounts:
         return int(counts[values > limit].sum())
 
 
-
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
     """Shares of the budget, everybody's counted and the largest by name. Confidential."""
