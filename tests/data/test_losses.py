@@ -19,50 +19,14 @@ from perinstance.data.private_files import spreadsheet_safe
 from perinstance.errors import DiskFull, InvalidInput, PerinstanceError, UnsafeFile
 
 LEADS = [
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n=",
-    " =",
-    "\u00a0@",
-    "\ufeff=",
-    "\u200e=",
-    "\0=",
-    "\uff1d",
-    "\uff0b",
-    "\v-",
-    "%=",
-    "",
-]
+    "=", "+", "-", "@", "\t", "\r", "\n=", " =", "\xa0@", "\ufeff=", "\u200e=", "\x00=", "\uff1d", "\uff0b", "\x0b-",
+    "%=", "",
+]  # fmt: skip
 BODIES = [
-    "cmd|' /C calc'!A0",
-    "SUM(1+1)",
-    'HYPERLINK("http://x","y")',
-    "<script>alert(1)</script>",
-    '"',
-    "'",
-    ",",
-    ";=1",
-]
-BODIES += [
-    "\r\n=1",
-    "\u202eevil",
-    "a\0b",
-    "\x1b[31m",
-    "{{7*7}}",
-    "7",
-    "",
-    "x" * 3000,
-    "null",
-    "007",
-    "\\",
-    "e\u0301",
-    "&amp;",
-]
-BODIES += ["</td>", "`id`", "%00", "../../etc", "=" * 9, "\u2028", "\U0001f9e8", "DDE(1)", "-2+3"]
+    "cmd|' /C calc'!A0", "SUM(1+1)", 'HYPERLINK("http://x","y")', "<script>alert(1)</script>", '"', "'", ",", ";=1",
+    "\r\n=1", "\u202eevil", "a\x00b", "\x1b[31m", "{{7*7}}", "7", "", "x" * 3000, "null", "007", "\\", "e\u0301",
+    "&amp;", "</td>", "`id`", "%00", "../../etc", "=" * 9, "\u2028", "\U0001f9e8", "DDE(1)", "-2+3",
+]  # fmt: skip
 HOSTILE = [lead + body for lead in LEADS for body in BODIES if lead + body]
 
 

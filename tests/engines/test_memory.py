@@ -24,7 +24,8 @@ from tests.peak import peak_megabytes
 from pathlib import Path
 
 before = peak_megabytes()
-rows = sum(len(batch) for batch in _open(Path(sys.argv[1]), Limits()).iter_batches(rows_per_block(20, BLOCK_BYTES)))
+with _open(Path(sys.argv[1]), Limits()) as file:
+    rows = sum(len(batch) for batch in file.iter_batches(rows_per_block(20, BLOCK_BYTES)))
 print(peak_megabytes() - before, rows)
 """
 

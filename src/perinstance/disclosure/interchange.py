@@ -223,9 +223,7 @@ def _refuse_unfit(pairs: Pairs, where: str) -> None:
     if len(pairs) != 1:
         raise InvalidInput(f"one person at a time, got {len(pairs)}; take pairs[i]")
     if not is_bound(pairs.kind):
-        raise InvalidInput(
-            f"an estimate is no bound, and {where} would not say so; audit with method='upper' or 'exact'"
-        )
+        raise InvalidInput(f"an estimate is no bound, and {where} would not say so; audit with method='upper'")
 
 
 def _accounting() -> Any:

@@ -213,11 +213,8 @@ def publish_losses(
         if ridge and mechanism.family == "output":
             _check_lengths(sweep, _rows(mechanism), bound)
         with _charged(ledger, key, audit, split):
-            if output is None:
-                terms, bins = None, _told_bins(sweep, published, lines, audit.delta)
-            else:
-                terms = _terms(sweep, output, mechanism, bound, split)
-                bins = _bounded_bins(sweep, _rows(mechanism), terms, lines, audit.delta)
+            terms = None if output is None else _terms(sweep, output, mechanism, bound, split)
+            bins = _bins(sweep, published, _rows(mechanism), terms, lines, audit.delta)
             true = np.bincount(bins, minlength=len(lines) + 1).tolist()
             counts = drawn(true, [split.noise] * len(true))
     finally:
@@ -303,18 +300,15 @@ def _check_lengths(sweep: Sweep, rows: Rows, bound: float) -> None:
         )
 
 
-def _bounded_bins(sweep: Sweep, rows: Rows, terms: PublicTerms, edges: tuple[float, ...], delta: float) -> Bins:
-    def answer(block: Block) -> Bins:
-        bounds = row_bounds(terms, rows(block), np.asarray(block.y, dtype=np.float64))
-        return bins_of(terms, bounds, edges, delta)
-
-    return np.concatenate(list(sweep.map(answer)))
-
-
-def _told_bins(sweep: Sweep, published: Any, edges: tuple[float, ...], delta: float) -> Bins:
-    """Sort what each person could be told, one after the other."""
+def _bins(
+    sweep: Sweep, published: Any, rows: Rows, terms: PublicTerms | None, edges: tuple[float, ...], delta: float
+) -> Bins:
+    """Sort everybody by a bound of their loss, or by what they could be told, where only the release bounds it."""
 
     def answer(block: Block) -> Bins:
+        if terms is not None:
+            bounds = row_bounds(terms, rows(block), np.asarray(block.y, dtype=np.float64))
+            return bins_of(terms, bounds, edges, delta)
         told = [statement(published, x, t, delta=delta).epsilon for x, t in zip(block.X, block.y, strict=True)]
         return np.searchsorted(np.asarray(edges), np.asarray(told, dtype=np.float64))
 

@@ -8,6 +8,7 @@ file may be compressed and is unpacked in one piece; how many rows there are, th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,16 +69,13 @@ class ParquetReader(Reader):
         asked = (*(chosen.features if raw else ()), *(() if chosen.ids is None else (chosen.ids,)))
         texts = [self.labels[at] for at in asked if self.types and is_text(self.types[at])]
         for path in self.paths:
-            try:
-                with _open(path, self.limits, texts) as file:
-                    groups = range(file.num_row_groups) if self.row_groups is None else range(*self.row_groups)
-                    self._refuse_long_texts(file.metadata, groups, texts, rows)
-                    for batch in file.iter_batches(rows, list(groups), columns=columns, use_threads=threads > 1):
-                        only = [batch.select(names)]
-                        del batch  # whoever asks for it is to have the only one
-                        yield only.pop()
-            except (pa.ArrowException, OSError) as error:
-                raise damaged(path.name, error) from None
+            with _open(path, self.limits, texts) as file:
+                groups = range(file.num_row_groups) if self.row_groups is None else range(*self.row_groups)
+                self._refuse_long_texts(file.metadata, groups, texts, rows)
+                for batch in file.iter_batches(rows, list(groups), columns=columns, use_threads=threads > 1):
+                    only = [batch.select(names)]
+                    del batch  # whoever asks for it is to have the only one
+                    yield only.pop()
 
     def _refuse_long_texts(self, footer: Any, groups: range, texts: list[str], rows: int) -> None:
         """Refuse texts of which one batch would hold more than the limit, as the footer tells."""
@@ -91,11 +89,8 @@ class ParquetReader(Reader):
         """Yield readers of some row groups of one file each, about ``rows`` rows, which count as this one does."""
         before = self.first_row
         for path in self.paths:
-            try:
-                with _open(path, self.limits) as file:
-                    sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-            except (pa.ArrowException, OSError) as error:
-                raise damaged(path.name, error) from None
+            with _open(path, self.limits) as file:
+                sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
             first, count = 0, 0
             for k, size in enumerate([*sizes, 0]):
                 if count and (k == len(sizes) or count + size > rows):
@@ -110,14 +105,9 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
     schema: pa.Schema | None = None
     for path in paths:
         _check_footer(path, limits)
-        try:
-            with _open(path, limits) as file:
-                limits.check_columns(len(file.schema))
-                mine, count = file.schema_arrow, file.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
-            if "size limit" in str(error):
-                raise TooLarge(f"the footer lists more than {_list_limit(limits)} columns or row groups") from None
-            raise damaged(path.name, error) from None
+        with _open(path, limits) as file:
+            limits.check_columns(len(file.schema))
+            mine, count = file.schema_arrow, file.metadata.num_rows
         if schema is None:
             schema = mine
         elif not mine.equals(schema):
@@ -131,19 +121,23 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
     return ParquetReader(**known, paths=tuple(paths), limits=limits)
 
 
-def _open(path: Path | RemotePath, limits: Limits, texts: list[str] | None = None) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        path if isinstance(path, Path) else path.open(),
-        buffer_size=_BUFFER,
-        pre_buffer=False,
-        read_dictionary=texts,
-        thrift_string_size_limit=max(limits.header_bytes, 1),
-        thrift_container_size_limit=_list_limit(limits),
-    )
-
-
-def _list_limit(limits: Limits) -> int:
-    return max(10 * limits.columns, _LEAST_LIST)
+@contextmanager
+def _open(path: Path | RemotePath, limits: Limits, texts: list[str] | None = None) -> Iterator[pq.ParquetFile]:
+    most = max(10 * limits.columns, _LEAST_LIST)
+    try:
+        with pq.ParquetFile(
+            path if isinstance(path, Path) else path.open(),
+            buffer_size=_BUFFER,
+            pre_buffer=False,
+            read_dictionary=texts,
+            thrift_string_size_limit=max(limits.header_bytes, 1),
+            thrift_container_size_limit=most,
+        ) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if "size limit" in str(error):
+            raise TooLarge(f"the footer lists more than {most} columns or row groups") from None
+        raise damaged(path.name, error) from None
 
 
 def _check_footer(path: Path | RemotePath, limits: Limits) -> None:
