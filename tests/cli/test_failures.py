@@ -23,11 +23,10 @@ def plant(frame: pd.DataFrame, column: str, value: object, row: int = 3) -> pd.D
 
 BAD_CELLS = [SECRET, f"={SECRET}", "", "NaN", "inf", "-inf", "1e400", f"{NUMBER}x", "1,5", f" {SECRET}\n", "0x10", "١٢"]
 COLUMNS = ["age", "weight", "dose", "bmi"]
-WAYS = [*itertools.product(BAD_CELLS, COLUMNS)]
+WAYS = [*itertools.product(BAD_CELLS, ["dose"], ["csv"]), *itertools.product([SECRET, ""], COLUMNS, ["csv.gz"])]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
-@pytest.mark.parametrize(("cell", "column"), WAYS)
+@pytest.mark.parametrize(("cell", "column", "suffix"), WAYS)
 def test_a_bad_cell_is_refused_without_being_shown(run, tmp_path, cell, column, suffix):
     frame = plant(people(), column, cell)
     frame["person"] = [f"{SECRET}-{i}" for i in range(len(frame))]
@@ -55,29 +54,21 @@ def test_duplicate_ids(run, tmp_path):
     check_refusal(run("audit", tmp_path / "p.csv", "--target", "bmi", "--id", "person", "--group", "ward"))
 
 
+ASKED = "--target bmi --id person --group ward"
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ("--target", "nothing"),
-        ("--target", "bmi", "--id", "nothing"),
-        ("--target", "bmi", "--group", "nothing"),
-        ("--target", "bmi", "--id", "person", "--feature", "nothing"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--delta", "0"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--delta", "nan"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--alpha", "-1"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--gamma", "0"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--release", "output", "--scale", "0"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--x-bound", "1"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--x-bound", "-1", "--y-bound", "1"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--out", "nowhere/report.html"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--per-person", "losses.pickle"),
-        ("--target", "bmi", "--id", "person", "--group", "ward", "--threads", "0"),
-        ("--target", "bmi"),
+        *("--target nothing", "--target bmi --id nothing", "--target bmi --group nothing", "--target bmi"),
+        *("--target bmi --id person --feature nothing", f"{ASKED} --delta 0", f"{ASKED} --delta nan"),
+        *(f"{ASKED} --alpha -1", f"{ASKED} --gamma 0", f"{ASKED} --release output --scale 0"),
+        *(f"{ASKED} --x-bound 1", f"{ASKED} --x-bound -1 --y-bound 1", f"{ASKED} --out nowhere/report.html"),
+        *(f"{ASKED} --per-person losses.pickle", f"{ASKED} --threads 0"),
     ],
-    ids=lambda words: " ".join(words[-2:]),
 )
 def test_bad_options_are_one_sentence(run, table, words):
-    check_refusal(run("audit", table, *words))
+    check_refusal(run("audit", table, *words.split()))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import perinstance as pi
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.interface import FitHealth
 from perinstance.models.kernel_ridge import predictions
-from perinstance.report.release_words import accuracy_cost
+from perinstance.report.words import accuracy_cost
 
 N = 40
 KERNEL = predictions(GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None), [[0.0, 0.0]])

@@ -78,6 +78,7 @@ def audit(
     from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
     from perinstance.errors import InvalidInput
+    from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
     if fail_over is not None and not fail_over >= 0:
@@ -119,7 +120,9 @@ def audit(
         if comparison is not None and not redact:
             terminal.show_comparison(comparison, terminal.console(quiet))
     if fail_over is not None and exceeded:
-        print(f"perinstance: {terminal.why_failed(answer, fail_over, redact)}", file=sys.stderr)
+        top = "" if redact else f": the largest loss is ε = {loss(float(answer.losses.max()))}"  # one person's
+        limit = f"the limit {fail_over:g} of --fail-over{top}"
+        print(f"perinstance: failed, somebody's loss exceeds {limit}", file=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -21,9 +21,9 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
-from perinstance.report.release_words import COMPARISON_COST, bound_warnings, comparison_lines, release_line
 from perinstance.report.reported_losses import CommonStatements, most_exposed
 from perinstance.report.svg import clean
+from perinstance.report.words import COMPARISON_COST, bound_warnings, comparison_lines, release_line
 
 if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison
@@ -259,9 +259,3 @@ def print_json(record: dict[str, Any]) -> None:
     """Print one record; characters that the terminal lacks are written as JSON escapes."""
     everywhere = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
     print(json.dumps(record, indent=2, ensure_ascii=not everywhere, allow_nan=False))
-
-
-def why_failed(audit: Audit, limit: float, redact: bool) -> str:
-    """Say why ``--fail-over`` failed; a redacted run does not tell the largest loss, which is one person's."""
-    largest = "" if redact else f": the largest loss is ε = {words.loss(float(audit.losses.max()))}"
-    return f"failed, somebody's loss exceeds the limit {limit:g} of --fail-over{largest}"

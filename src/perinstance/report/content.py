@@ -17,7 +17,9 @@ from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
 from perinstance.report.page import Card, Page, Section, SectionTable, refuse_few
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
-from perinstance.report.release_words import (
+from perinstance.report.reported_losses import MOST_EXPOSED, CommonStatements, ReportRequest, most_exposed, weighted
+from perinstance.report.svg import clean
+from perinstance.report.words import (
     accuracy_cost,
     bound_warnings,
     health_lines,
@@ -25,8 +27,6 @@ from perinstance.report.release_words import (
     recipe,
     release_line,
 )
-from perinstance.report.reported_losses import MOST_EXPOSED, CommonStatements, ReportRequest, most_exposed, weighted
-from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison

@@ -18,9 +18,9 @@ from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.report import charts, words
 from perinstance.report.page import Section, SectionTable
 from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
-from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
 from perinstance.report.reported_losses import ReportRequest
 from perinstance.report.svg import around
+from perinstance.report.words import COMPARISON_COST, accuracy_cost, comparison_lines
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,6 @@ SHIFTS: dict[str, Callable[[NDArray], GaussianShift | LaplaceShift]] = {
 }
 
 
-class _Axis(NamedTuple):
-    """One value per person and, where the loss is a function of it and of the prediction error, that function."""
-
-    values: NDArray
-    name: str
-    loss_at: Callable[[NDArray, NDArray], NDArray] | None
-
-
 def plane_section(asked: ReportRequest) -> Iterator[Section]:
     """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
     heading = "Why: rare features and surprise"
@@ -42,27 +34,27 @@ def plane_section(asked: ReportRequest) -> Iterator[Section]:
         return
     scale = target_scale(asked.audit)
     residual = np.abs(np.asarray(asked.audit.residual, dtype=float)) * scale
-    axis = _axis(asked.audit, residual, scale)
-    shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, [i for i, _ in asked.worst])
+    across, name, loss_at = _axis(asked.audit, residual, scale)
+    shown: charts.Dots | list[PlaneCell] = charts.Dots(across, residual, [i for i, _ in asked.worst])
     caption = "Each cell holds some people; stronger colour is more."
     if len(residual) <= charts.FEW:
         caption = "Each dot is a person."
     if asked.shared is not None:
-        seen = (axis.values > 0) & (residual > 0) & np.isfinite(axis.values) & np.isfinite(residual)
-        shown = shared_plane(axis.values[seen], residual[seen])
+        seen = (across > 0) & (residual > 0) & np.isfinite(across) & np.isfinite(residual)
+        shown = shared_plane(across[seen], residual[seen])
         if not shown:
             yield Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")
             return
         caption = f"Each cell holds at least {SHARED} people; stronger colour is more. People elsewhere are left out."
-    if axis.loss_at is None:
+    if loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
         curves = []
     else:
         caption += " Dashed: lines of equal loss."
-        curves = _contours(_range(axis.values, shown), axis.loss_at, _levels(asked))
+        curves = _contours(_range(across, shown), loss_at, _levels(asked))
         if not asked.redact:
             caption += " Numbered: the most exposed people of the table above."
-    figure = charts.plane(shown, curves, axis.name, asked.error_name)
+    figure = charts.plane(shown, curves, name, asked.error_name)
     yield Section("why", heading, figure=figure, figure_label="Rare features against surprise", caption=caption)
 
 
@@ -82,18 +74,23 @@ def _range(values: NDArray, shown: charts.Dots | list[PlaneCell]) -> tuple[float
     return (float(seen.min()), float(seen.max()) * 1.25) if len(seen) else None
 
 
-def _axis(audit: Audit, residual: NDArray, scale: float) -> _Axis:
-    """Choose by what the release says of itself; residuals are shown in units of which the release's is ``scale``."""
+def _axis(
+    audit: Audit, residual: NDArray, scale: float
+) -> tuple[NDArray, str, Callable[[NDArray, NDArray], NDArray] | None]:
+    """Return one value per person, its name and, where the loss is a function of it and of the residual, that function.
+
+    Chosen by what the release says of itself; residuals are shown in units of which the release's is ``scale``.
+    """
     mechanism, delta = audit.release.mechanism(), audit.delta
     if mechanism.family == "output" and mechanism.noise in SHIFTS:
         shift, pairs = SHIFTS[mechanism.noise], cast("GaussianShift | LaplaceShift", audit.pairs)
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.where(residual > 0, pairs.distance / residual, 0.0)
-        return _Axis(values, "distance per unit of prediction error", lambda x, r: shift(x * r).epsilon(delta))
+        return (values, "distance per unit of prediction error", lambda x, r: shift(x * r).epsilon(delta))
     leverage, name = np.asarray(audit.leverage, dtype=float), "leverage without the person"
     if mechanism.family == "posterior" and mechanism.moved == "ridge":
-        return _Axis(leverage, name, lambda x, r: PosteriorSamplePair(x, r / scale / mechanism.scale).epsilon(delta))
-    return _Axis(leverage, name, None)
+        return (leverage, name, lambda x, r: PosteriorSamplePair(x, r / scale / mechanism.scale).epsilon(delta))
+    return (leverage, name, None)
 
 
 def _contours(

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from perinstance.errors import InvalidInput
 from perinstance.report.redaction import SHARED
-from perinstance.report.release_words import versions
+from perinstance.report.words import versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.report import words
 from perinstance.report.redaction import SharedLosses
-from perinstance.report.release_words import release_line
 from perinstance.report.svg import clean
+from perinstance.report.words import release_line
 
 if TYPE_CHECKING:
     from perinstance.auditing.loss_sketch import LossSketch

@@ -23,7 +23,7 @@ from perinstance.data.files.file_source import Scan, check_types, scan
 from perinstance.data.memory.columns import MISSING
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
-from perinstance.data.recipes.recipe_file import DraftColumn, draft_text, word_of_texts, word_of_type
+from perinstance.data.recipes.recipe_file import draft_text, word_of_texts, word_of_type
 from perinstance.data.source import BLOCK_BYTES, Chosen, choose_columns, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.array_types import Floats
@@ -160,5 +160,5 @@ def draft_of_file(
         words = [word_of_texts(one, decimal) for one in texts]
     else:
         words = [word_of_type(reader.types[at]) for at in used]
-    columns = [DraftColumn(labels[at], word) for at, word in zip(used, words, strict=True)]
-    return draft_text(columns, target, decimal, mark if reader.types is None else None)
+    named = {labels[at]: word for at, word in zip(used, words, strict=True)}
+    return draft_text(named, target, decimal, mark if reader.types is None else None)

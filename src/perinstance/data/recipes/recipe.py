@@ -87,7 +87,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         if y is not None and in_order_of(X, y) is not y:  # a Pipeline hands y on as it is
             raise InvalidTable("X and y have different pandas indexes; pass y.reindex(X.index)")
         raw = raw_table(X)
-        numbers = self._numbers(raw, 0)
+        numbers = self.rows(raw, 0)
         self.n_features_in_ = raw.n_columns
         if raw.names is not None and all(isinstance(name, str) for name in raw.names):
             self.feature_names_in_ = np.array(raw.names, dtype=object)
@@ -101,7 +101,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         expected = getattr(self, "n_features_in_", raw.n_columns)
         if self.columns is None and raw.n_columns != expected:
             raise InvalidTable(f"X has {raw.n_columns} features, but Recipe is expecting {expected} features as input")
-        return self._numbers(raw, 0)
+        return self.rows(raw, 0)
 
     def rows(self, table: Any, start: int, refuse: bool = True) -> Floats:
         """Return the numbers of some rows of a larger table.
@@ -109,20 +109,15 @@ class Recipe(TransformerMixin, BaseEstimator):
         ``start`` is what the table calls the first of these rows. Where nothing that a row holds may be refused, cells
         without a number are NaN.
         """
-        return self._numbers(raw_table(table), start, refuse)
-
-    def _numbers(self, raw: RawTable, first: int, refuse: bool = True) -> Floats:
-        cells = [raw.column(at) for at in self._looked_at(raw)]
-        names, kinds = tuple(self.columns or ()), self._kinds()
+        raw = table if isinstance(table, RawTable) else raw_table(table)
+        used, names, kinds = self._looked_at(raw), tuple(self.columns or ()), self._kinds()
         if kinds is None:
-            names = tuple(f"x{k}" for k in range(len(cells))) if raw.names is None else tuple(raw.names)
-            kinds = (column_kind("", {"as_is": True}),) * len(cells)
-        width = sum(len(kind.suffixes) for kind in kinds)
-        out = np.empty((raw.n_rows, width + bool(self.intercept)), order="F")
-        refused = RefusedCells(first, refuse)
-        at = 0
-        for name, kind, array in zip(names, kinds, cells, strict=True):
-            refused.fill(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)])
+            names = tuple(f"x{k}" for k in used) if raw.names is None else tuple(raw.names)
+            kinds = (column_kind("", {"as_is": True}),) * len(used)
+        out = np.empty((raw.n_rows, sum(len(kind.suffixes) for kind in kinds) + bool(self.intercept)), order="F")
+        refused, at = RefusedCells(start, refuse), 0
+        for name, kind, place in zip(names, kinds, used, strict=True):
+            refused.fill(name, kind, raw.column(place), self.decimal, out[:, at : at + len(kind.suffixes)])
             at += len(kind.suffixes)
         if self.intercept:
             out[:, -1] = 1.0
@@ -131,7 +126,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def transform_target(self, table: Any) -> Floats:
         """Return the target's numbers, given the raw table or the raw column itself."""
-        kind, name = self._target()
+        _, name = self._target()
         series = table
         if getattr(table, "ndim", 2) == 2 and not isinstance(table, (list, tuple, pa.Array, pa.ChunkedArray)):
             raw = raw_table(table)

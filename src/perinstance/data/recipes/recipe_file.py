@@ -11,9 +11,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,26 +42,22 @@ _HEAD = f"""\
 _LINES: dict[str, tuple[str, ...]] = {
     "number": (
         f'range = ["{FILL_IN} the lowest possible number", "{FILL_IN} the highest"]  # clipped, scaled to [-1, 1]',
-        'missing = "refuse"',
     ),
     "yes or no": (
         'yes = ["yes", "y", "true", "1"]  # check these words',
         'no = ["no", "n", "false", "0"]',
-        'missing = "refuse"',
     ),
     "date": (
         f'dates = ["{FILL_IN} the first possible day, as 2015-01-01", "{FILL_IN} the last"]  # scaled to [-1, 1]',
         '# format = "%d.%m.%Y"  # if dates are texts that are not written as 2015-01-31',
-        'missing = "refuse"',
     ),
     "text": (
         f'categories = ["{FILL_IN} the words that can occur"]  # every other word counts as "other"',
         '# for yes or no, instead: yes = ["yes"] and no = ["no"]',
-        'missing = "refuse"',
     ),
 }
 
-
+_REFUSED = 'missing = "refuse"'
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LARGEST = 16 << 20  # bytes; a recipe is written by a person
 
@@ -88,16 +84,11 @@ def recipe_text(record: dict[str, Any]) -> str:
     """Write plain types as TOML: first what is said of the whole table, then one table per column."""
     lines = ["# A public recipe: fixed in advance, from public knowledge, never from the data.", ""]
     lines += [f"{key} = {toml_value(value)}" for key, value in record.items() if not isinstance(value, dict)]
-    if "target" in record:
-        lines += ["", "[target]", *table_lines(record["target"])]
-    for name, declared in record.get("columns", {}).items():
-        lines += ["", f"[columns.{toml_key(name)}]", *table_lines(declared)]
+    tables = {"target": record["target"]} if "target" in record else {}
+    tables |= {f"columns.{toml_key(name)}": declared for name, declared in record.get("columns", {}).items()}
+    for heading, table in tables.items():
+        lines += ["", f"[{heading}]", *(f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
-
-
-def table_lines(declared: dict[str, Any]) -> list[str]:
-    """Write one table."""
-    return [f"{toml_key(key)} = {toml_value(value)}" for key, value in declared.items()]
 
 
 def toml_key(name: str) -> str:
@@ -120,29 +111,21 @@ def toml_value(value: Any) -> str:
     raise InvalidInput(f"a recipe holds texts, numbers, truth values and lists of them, got {type(value).__name__}")
 
 
-class DraftColumn(NamedTuple):
-    """A column of the table: its name, and what its type says."""
-
-    name: str
-    type: TypeWord
-
-
 def draft_text(
-    columns: Sequence[DraftColumn], target: str | None = None, decimal: str = ".", delimiter: str | None = None
+    words: Mapping[str, TypeWord], target: str | None = None, decimal: str = ".", delimiter: str | None = None
 ) -> str:
-    """Write the TOML of a first draft."""
-    known = {column.name: column for column in columns}
-    if target is not None and target not in known:
+    """Write the TOML of a first draft; ``words`` say what the type of each column of the table tells."""
+    if target is not None and target not in words:
         raise InvalidInput("the target is not among the columns of the table; check its name")
     lines = [_HEAD, "intercept = true  # adds a column of ones", f"decimal = {toml_value(decimal)}"]
     if delimiter is not None:
         lines.append(f"delimiter = {toml_value(delimiter)}")
     if target is not None:
-        word = known[target].type
-        lines += ["", "[target]", f"column = {toml_value(target)}", *_LINES["yes or no" if word == "text" else word]]
-    for column in columns:
-        if column.name != target:
-            lines += ["", f"[columns.{toml_key(column.name)}]", *_LINES[column.type]]
+        word = "yes or no" if words[target] == "text" else words[target]
+        lines += ["", "[target]", f"column = {toml_value(target)}", *_LINES[word], _REFUSED]
+    for name, word in words.items():
+        if name != target:
+            lines += ["", f"[columns.{toml_key(name)}]", *_LINES[word], _REFUSED]
     return "\n".join(lines) + "\n"
 
 
