@@ -182,8 +182,8 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: s
             f"the header, read by delimiter={mark!r}, is one column; by {other!r} it is {len(_fields(text, other))}: "
             f"pass delimiter={other!r}{points}, or put the header in quotation marks if it is one name"
         )
-    known = {"labels": unique_labels(names), "stored": path.stat().st_size, "path": path, "limits": limits}
-    return DelimitedReader(**known, delimiter=mark, decimal=decimal)
+    stored, labels = path.stat().st_size, unique_labels(names)
+    return DelimitedReader(labels=labels, stored=stored, path=path, limits=limits, delimiter=mark, decimal=decimal)
 
 
 def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
@@ -263,7 +263,9 @@ def read_header(path: Path, limits: Limits) -> bytes:
         while True:
             more = stream.read(max(1 << 16, len(data)))
             data += more
-            end = _LINE.match(data).end()  # type: ignore[union-attr] - it matches nothing, too
+            line = _LINE.match(data)
+            assert line is not None  # it matches nothing, too
+            end = line.end()
             if not more or data[end : end + 1] in (b"\r", b"\n"):
                 return data[:end]
             limits.check_header(len(data))

@@ -261,17 +261,19 @@ class Recipe(TransformerMixin, BaseEstimator):
             self._target()
         if self.columns is None:
             return None
-        if not isinstance(self.columns, dict) or not self.columns:
+        columns: Any = self.columns
+        if not isinstance(columns, dict) or not columns:
             raise InvalidInput("columns must name at least one column, for example {'age': {'range': [0, 110]}}")
-        return tuple(column_kind(str(name), one) for name, one in self.columns.items())
+        return tuple(column_kind(str(name), one) for name, one in columns.items())
 
     def _target(self) -> tuple[ColumnKind, str]:
-        if self.target is None:
+        target: Any = self.target
+        if target is None:
             raise InvalidInput("the recipe declares no target; add target={'column': 'cost', 'range': [0, 50_000]}")
-        if not isinstance(self.target, dict) or not isinstance(self.target.get("column"), str):
+        if not isinstance(target, dict) or not isinstance(target.get("column"), str):
             raise InvalidInput("the target is declared with its column: {'column': 'cost', 'range': [0, 50_000]}")
-        name = self.target["column"]
-        kind = column_kind(name, {key: one for key, one in self.target.items() if key != "column"})
+        name = target["column"]
+        kind = column_kind(name, {key: one for key, one in target.items() if key != "column"})
         if kind.suffixes != ("",):
             raise InvalidInput(f"{name}: a target is a range, yes and no, dates or a number as it is, not categories")
         if self.columns is not None and name in self.columns:
