@@ -117,8 +117,8 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
         rows, size = rows + count, size + path.stat().st_size
     assert schema is not None
     limits.check_cells(rows, len(schema), size)
-    known: dict[str, Any] = {"labels": unique_labels(schema.names), "types": tuple(schema.types), "n_rows": rows, "stored": size}
-    return ParquetReader(**known, paths=tuple(paths), limits=limits)
+    labels, types = unique_labels(schema.names), tuple(schema.types)
+    return ParquetReader(labels=labels, types=types, n_rows=rows, stored=size, paths=tuple(paths), limits=limits)
 
 
 @contextmanager
