@@ -1,7 +1,7 @@
 """Tables in and out, in blocks of rows: ``source`` is the protocol, ``memory`` and ``files`` keep it.
 
-``recipes`` turn text, dates and missing cells into numbers, ``checks`` refuse bad cells, ``confidential`` writes what
-only its owner may read, ``answer_tables`` gives answers back in the caller's kind of table.
+``recipes`` turn text, dates and missing cells into numbers, ``checks`` refuse bad cells, ``private_files`` are what only
+their owner may read.
 """
 
 from __future__ import annotations
