@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -170,12 +171,12 @@ def _frame_of(X: Any) -> Any:
 
     if isinstance(X, (np.ndarray, list, tuple)):
         return None
-    unread = "the table could not be read: "
-    try:
+    unread, frame = "the table could not be read: ", None
+    with suppress(Exception):  # duplicate columns, mainly; the text would quote them
         frame = nw.from_native(X, pass_through=True)
-    except Exception:  # duplicate columns, mainly; the text would quote them
+    if frame is None and X is not None:
         unique_labels(getattr(X, "column_names", getattr(X, "columns", ())), unread)
-        raise InvalidTable("the table could not be read") from None
+        raise InvalidTable("the table could not be read")
     if isinstance(frame, nw.LazyFrame):
         raise InvalidTable("the table is lazy; call .collect() first, or scan() the file it comes from")
     if isinstance(frame, nw.DataFrame):
