@@ -1,7 +1,7 @@
 """Tables in and out, in blocks of rows: ``source`` is the protocol, ``memory`` and ``files`` keep it.
 
-``recipes`` turn text, dates and missing cells into numbers, ``checks`` refuse bad cells, ``private_files`` are what only
-their owner may read.
+``recipes`` turn text, dates and missing cells into numbers, ``checks`` refuse bad cells, ``private_files`` are those
+that only their owner may read.
 """
 
 from __future__ import annotations
