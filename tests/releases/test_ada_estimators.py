@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
-from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
+from perinstance.errors import InvalidInput
 
 # These compare two fits for equality, which a release must not allow.
 TWO_FITS = dict.fromkeys(
@@ -42,26 +41,6 @@ def table():
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.clip(X @ [0.6, -0.5, 0.3, 0.2, 0.0] + rng.normal(size=4000) / 10, -1, 1)
     return X, y
-
-
-RELEASES = [
-    pi.AdaSSP(epsilon=2.0, x_bound=1.0, y_bound=1.0),
-    pi.AdaSSP(epsilon=2.0, x_bound=1.0, y_bound=1.0, rounds=1),
-    pi.AdaOPS(epsilon=2.0, x_bound=1.0, y_bound=1.0),
-    pi.AdaOPS(epsilon=2.0, x_bound=1.0, y_bound=1.0, n_public=4000),
-    pi.AdaOPS(epsilon=2.0, x_bound=1.0, y_bound=1.0, n_public=5000, kappa=3.0),
-]
-
-
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_fit_publishes_a_useful_estimate_and_proves_its_budget(release, table):
-    model = clone(release).fit(*table)
-    assert model.privacy_.delta(2.0) <= 1e-6
-    assert model.privacy_ == release.promise(5)  # known before any data
-    assert model.privacy_.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
-    assert isinstance(model.intercept_, float) and abs(model.intercept_) < 0.2
-    assert model.score(*table) > 0.6  # least squares reaches about 0.88
-    assert (model.coef_ != clone(release).fit(*table).coef_).all()
 
 
 def test_adaops_reports_what_it_released(table):
@@ -116,17 +95,6 @@ def test_wrong_declarations_are_refused(wrong, table):
         clone(wrong).fit(*table)
 
 
-def test_weights_are_refused(table):
-    with pytest.raises(RefusedModel):
-        pi.AdaSSP(x_bound=1.0, y_bound=1.0).fit(*table, sample_weight=np.ones(4000))
-
-
-def test_errors_do_not_quote_cells():
-    with pytest.raises(InvalidTable) as caught:
-        pi.AdaSSP(x_bound=1.0, y_bound=1.0).fit(np.array([["1", "HIV+"], ["2", "3"]]), [0.0, 1.0])
-    assert "HIV" not in str(caught.value)
-
-
 def test_clipping_happens_and_is_told_to_the_curator_only(table):
     X, y = table
     model = pi.AdaSSP(x_bound=0.5, y_bound=0.25, epsilon=2.0).fit(X, y)
@@ -134,25 +102,3 @@ def test_clipping_happens_and_is_told_to_the_curator_only(table):
     assert clipped.features == (np.linalg.norm(X, axis=1) > 0.5).sum()
     assert clipped.labels == (np.abs(y) > 0.25).sum()
     assert not any(character.isdigit() for character in repr(clipped))
-
-
-@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[3]], ids=str)
-def test_one_wild_row_cannot_move_the_estimate(release, table):
-    X, y = (np.array(part) for part in table)
-    X[0], y[0] = 1e12, -1e12
-    assert clone(release).fit(X, y).score(X[1:], y[1:]) > 0.6
-
-
-def test_units_can_be_anything(table):
-    X, y = table
-    for release in (pi.AdaSSP, pi.AdaOPS):
-        model = release(epsilon=3.0, x_bound=1e-3, y_bound=1e5).fit(X * 1e-3, y * 1e5)
-        assert model.score(X * 1e-3, y * 1e5) > 0.6
-        assert model.privacy_.delta(3.0) <= 1e-6
-
-
-def test_they_do_not_beat_nor_shame_ridge(table):
-    X, y = table
-    best = Ridge(alpha=1e-6, fit_intercept=False).fit(X, y).score(X, y)
-    ours = np.mean([pi.AdaSSP(epsilon=5.0, x_bound=1.0, y_bound=1.0).fit(X, y).score(X, y) for _ in range(5)])
-    assert 0.97 * best < ours <= best

@@ -44,12 +44,6 @@ def test_nobody_moves_a_look_further_than_its_distance(row, v, intercept, length
     assert moved <= columns.squares(asked, shortened)[0] * (1 + 1e-9) + 1e-9
 
 
-def test_the_longest_row_uses_its_distance_up():
-    corner, y, bound = np.ones((1, 3)), np.ones(1), np.sqrt(3.0) * (1 + 2.0**-30)
-    look = Look(3, bound, True, None, 0.2)
-    assert look.squares(corner, y)[0] == pytest.approx(1.0, rel=1e-9)
-
-
 @given(arrays(float, (4, 2), elements=st.floats(-2.0, 2.0)))
 @settings(max_examples=40)
 def test_halvings_are_a_logarithm(rows):
@@ -114,14 +108,3 @@ def test_rounds_at_one_estimate_average_their_noise():
     np.testing.assert_allclose(estimate(gram, [one, two]), shrunk, rtol=1e-12)
     narrow = Round(-theta, moment, 0.1, 2.5)
     np.testing.assert_array_equal(estimate(gram, [narrow, one]), estimate(gram, [one]))
-
-
-def test_averaged_rounds_find_the_solution_without_noise():
-    rng = np.random.default_rng(5)
-    X, theta = rng.normal(size=(400, 3)), np.array([0.4, -0.3, 0.2])
-    G = X.T @ X
-    gram, rounds, at = noisy_gram(G, 1e-6), [], np.zeros(3)
-    for _ in range(8):
-        rounds.append(Round(at, PASSED * (G @ (theta - at)), 0.2, 1e-6))
-        at = estimate(gram, rounds)
-    np.testing.assert_allclose(at, theta, rtol=5e-3)  # labels are never thought to be without noise

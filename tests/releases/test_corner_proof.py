@@ -101,8 +101,3 @@ def test_beyond_the_proof_nothing_is_promised():
     assert Promise(0.1, (LARGEST_LEVERAGE + 0.01,), (0.5,)).delta(5.0) == 1.0
     assert Promise(0.1, (LARGEST_LEVERAGE + 0.01,), (0.5,)).epsilon(1e-6) == np.inf
     assert Promise(0.1, (0.3,), (0.5,)).epsilon(1e-6) < 20
-
-
-def test_it_is_false_far_beyond():
-    """Why the corner needs a limit: at larger leverages P over Q falls with mu."""
-    assert PosteriorSamplePair(5.3, 3.0).delta(0.1)[0] < PosteriorSamplePair(5.0, 3.0).delta(0.1)[0]

@@ -18,16 +18,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
-from perinstance.folds import gathered_rows
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.releases.descent import step_losses
-from perinstance.releases.descent.clipped_steps import clipped, gradients_of, poisson_sample
+from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
 from perinstance.sampling.random_bits import SystemBits, variate
 
-from .catalogue import CATALOGUE, CLASSES, X, Y
+from .catalogue import CLASSES, X, Y
 from .test_ada_estimators import TWO_FITS, WHATEVER_ROWS_HOLD
 
 PLAIN = Ridge(alpha=1.0, fit_intercept=False)
@@ -99,24 +98,6 @@ def test_the_noise_is_what_bisection_finds(steps, epsilon, delta):
     assert step_losses.largest_distance(1.0, steps, epsilon, delta) == pytest.approx(low, rel=2e-9)
 
 
-def test_its_price_is_that_of_the_own_row_where_it_is_clipped():
-    assert pi.NoisyDescent(noise=1.0).mechanism().own_row
-    assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().own_row
-
-
-def test_a_ledger_with_a_filter_admits_people_while_their_budget_lasts(tmp_path):
-    from perinstance.ledger.budgets import GaussianBudget
-
-    ledger = pi.Ledger(tmp_path / "ledger", filter=GaussianBudget(1.5))
-    names = [f"p{i}" for i in range(60)]
-    release = pi.NoisyDescent(PLAIN, steps=4, clip=1.0, noise=2.0)  # a distance of 1 each
-    for key in ("first", "second", "third"):
-        assert ledger.admit(clone(release), X, Y, ids=names, key=key).privacy_ == release.promise()
-    assert [one.people for one in ledger.releases()] == [60, 60, 0]
-    with pytest.raises(RefusedModel, match="depends on the other rows"):
-        ledger.admit(pi.NoisyDescent(PLAIN, steps=4, clip=None, noise=2.0), X, Y, ids=names, key="fourth")
-
-
 def test_no_promise_without_a_clip():
     with pytest.raises(InvalidInput, match="nothing is promised"):
         pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
@@ -134,31 +115,6 @@ WILD = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-2, 2
 def test_no_clipped_gradient_is_longer_than_the_clip(rows, clip):
     for row in clipped(np.array(rows), clip):
         assert sum(Fraction(v) ** 2 for v in row.tolist()) <= Fraction(clip) ** 2
-
-
-DESCENDED = {
-    "ridge": (Ridge(alpha=1.0), Y),
-    "logistic": (LogisticRegression(), CLASSES),
-    "Poisson": (pi.models.SmoothObjective(pi.models.Poisson(), pi.models.RidgePenalty(1.0)), np.abs(Y)),
-    "pseudo-Huber": (pi.models.SmoothObjective(pi.models.PseudoHuber(0.3), pi.models.RidgePenalty(1.0)), Y),
-}
-
-
-@pytest.mark.parametrize("name", DESCENDED)
-def test_others_add_the_same_bits_whoever_stands_before_them(name):
-    """Else a sum would differ by more than the person's own gradient, which is all that is paid for."""
-    estimator, targets = DESCENDED[name]
-    release = pi.NoisyDescent(estimator, clip=0.7, noise=1.0)
-    gradients = gradients_of(release.problem())
-    rng = np.random.default_rng(2)
-    table, y = np.tile(X, (40, 1)) * rng.lognormal(size=(40 * len(X), 1)), np.tile(targets, 40)
-    for size in (0.1, 3.0, 300.0):
-        theta = size * rng.normal(size=gradients.width(table.shape[1]))
-        whole = clipped(gradients.of(table, y, theta), 0.7)
-        for start in (1, 2, 3, 5, 8, len(y) - 9, len(y) - 1):
-            assert (clipped(gradients.of(table[start:], y[start:], theta), 0.7) == whole[start:]).all()
-        some = rng.random(len(y)) < 0.3
-        assert (clipped(gradients.of(table[some], y[some], theta), 0.7) == whole[some]).all()
 
 
 def slow_descent(X, y, slope, clip, eta, alpha, steps):
@@ -179,12 +135,6 @@ def test_with_hardly_any_noise_it_is_clipped_gradient_descent():
     release = pi.NoisyDescent(LogisticRegression(fit_intercept=False), steps=12, clip=0.1, noise=2.0**-36)
     slow = slow_descent(X, CLASSES, lambda y, eta: 1 / (1 + np.exp(-eta)) - y, 0.1, 0.01, 1.0, 12)
     assert release.fit(X, CLASSES).coef_[0] == pytest.approx(slow, abs=1e-8)
-
-
-def test_the_noise_has_its_size():
-    release = pi.NoisyDescent(PLAIN, steps=1, learning_rate=1.0, clip=1.0, noise=3.0)
-    drawn = np.concatenate([clone(release).fit(np.zeros((2, 200)), [0.0, 0.0]).coef_ for _ in range(3)])
-    assert abs(drawn.std() / 3.0 - 1.0) < 6 / math.sqrt(2 * len(drawn))
 
 
 def test_samples_are_poisson():
@@ -221,13 +171,6 @@ def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
     assert (audit.losses >= GaussianShift(length / 2.0 * 3.0).epsilon(1e-6)).all()
     alone = pi.audit(release, rows[:7], np.tile(CLASSES, 2)[:7])  # the others do not matter
     assert (alone.losses == audit.losses[:7]).all()
-
-
-def test_squared_loss_is_bounded_by_the_clip_alone():
-    release = pi.NoisyDescent(PLAIN, steps=30, clip=0.5, noise=2.0, rate=0.4)
-    audit = pi.audit(release, X, Y)
-    assert audit.losses == pytest.approx(release.promise().epsilon(1e-6), rel=1e-5)
-    assert set(audit.kind) == {"upper"}
 
 
 def test_a_reading_is_the_composition_of_the_lengths_along_the_path():
@@ -360,14 +303,6 @@ def test_two_steps_on_a_line_are_all_iterates_by_quadrature():
     assert pair.delta(epsilon, "with")[0] == pytest.approx(slow[1], rel=1e-4)
 
 
-def test_hiding_the_path_never_costs():
-    last, everything = (
-        pi.audit(pi.NoisyDescent(PLAIN, 40, 0.05, None, 2.0, publish=publish), X, Y).losses
-        for publish in ("last", "all")
-    )
-    assert (last < everything).all()
-
-
 def test_small_steps_end_in_a_posterior_sample():
     eta, sigma = 1e-5, 300.0
     release = pi.NoisyDescent(PLAIN, 10**6, eta, None, sigma)
@@ -459,23 +394,6 @@ def test_bad_parameters(wrong):
         pi.NoisyDescent(**{"noise": 1.0, **wrong}).fit(X, Y)
 
 
-@given(
-    st.fixed_dictionaries(
-        {
-            name: st.one_of(st.none(), st.floats(), st.integers(-3, 30), st.text(max_size=2))
-            for name in ("steps", "learning_rate", "clip", "noise", "rate", "epsilon", "delta")
-        }
-    )
-)
-@settings(max_examples=80)
-def test_any_parameters_give_a_mechanism_or_a_typed_error(parameters):
-    try:
-        mechanism = pi.NoisyDescent(**parameters).mechanism()
-    except InvalidInput:
-        return
-    assert mechanism.scale > 0
-
-
 def test_models_that_cannot_be_descended_are_refused():
     with pytest.raises(RefusedModel, match="number of people"):
         pi.NoisyDescent(PoissonRegressor(), noise=1.0).mechanism()
@@ -560,17 +478,3 @@ def shortened_by_hand(X, y, theta, intercept, clip):
     rows = np.hstack([X, np.ones((len(X), int(intercept)))])
     slope = 1.0 / (1.0 + np.exp(-rows @ theta)) - y
     return np.minimum(np.abs(slope) * np.linalg.norm(rows, axis=1), clip)
-
-
-def test_realised_losses_of_many_people_say_what_they_need(monkeypatch):
-    monkeypatch.setattr(gathered_rows, "MAX_PEOPLE", 50)
-    release = pi.NoisyDescent(steps=3, noise=2.0, publish="all").fit(X, Y)
-    audit = pi.audit(release, X, Y)
-    with pytest.raises(InvalidInput, match="realised losses of a descent .*: more than 50 people are refused"):
-        audit.realised(release, X, Y)
-    filtered = pi.NoisyDescent(steps=3, noise=2.0, filter=(4.0, 1.0))
-    with pytest.raises(InvalidInput, match="filter .*: more than 50 .*; use method='upper'"):
-        pi.audit(filtered, X, Y, method="estimate")
-    process = CATALOGUE["process"]
-    with pytest.raises(InvalidInput, match="a kernel model holds an n x n matrix: more than 50"):
-        pi.audit(process.release, process.X, process.y)

@@ -134,19 +134,3 @@ def test_a_filter_at_rate_one_keeps_one_gaussian_shift(table, share):
         least = truth.delta(epsilon)
         assert min(promise.delta(epsilon), one.delta(epsilon).item(), shift.delta(epsilon).item()) >= least - COARSE
     assert truth.delta(0.0) > 0.5 * shift.delta(0.0).item()
-
-
-@pytest.mark.parametrize("rate", [1.0, 0.5])
-def test_simulated_trainings_bound_the_law_of_the_iterates(rate):
-    """At rate 1 the interval holds it; below, whoever knows the others' batches is told no less."""
-    X, y = TABLES["outvoted"]
-    release = descent(LogisticRegression(fit_intercept=False), rate=rate, learning_rate=3.0)
-    truth = TwoSteps(release, X, y)
-    rng = np.random.default_rng(5)
-    for epsilon in (0.0, 0.5):
-        options = {"person": 2, "epsilon": epsilon, "trainings": 3000, "confidence": 0.999, "rng": rng}
-        found = pi.training.simulate(release, X, y, **options)
-        assert found.high >= truth.delta(epsilon) - COARSE
-        if rate == 1.0:
-            assert found.low <= truth.delta(epsilon) + COARSE
-        assert found.low <= release.promise().delta(epsilon)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
@@ -42,13 +41,6 @@ def test_below_rate_one_the_filter_is_its_renyi_bound():
     budget = promise.budget
     assert renyi_to_epsilon(budget.budget, 8, 1e-6) == pytest.approx(0.5 + math.log(7 / 8) - math.log(8e-6) / 7)
     assert renyi_to_epsilon(0.5, 8, renyi_to_delta(0.5, 8, 2.0)) == pytest.approx(2.0)
-
-
-def test_few_steps_cost_no_more_than_without_a_filter():
-    plain = pi.NoisyDescent(steps=3, clip=1.0, noise=5.0)
-    assert plain.set_params(filter=(8, 100.0)).promise().epsilon(1e-6) == pytest.approx(
-        clone(plain).set_params(filter=None).promise().epsilon(1e-6)
-    )
 
 
 # Accounts
@@ -149,69 +141,6 @@ def test_a_reading_under_a_filter_stops_where_the_budget_ends():
 # Why exact composition is no budget
 
 GRID, CELLS = 1e-3, 2**16
-
-
-class LossDistribution:
-    """The log ratio with over without of sampled Gaussian steps, under 'with', on a grid: the accountants' way."""
-
-    def __init__(self, rate, distance, steps=1):
-        x = np.linspace(-12, 12 + distance, 400_001)
-        ratio = 1 - rate + rate * np.exp(distance * x - distance**2 / 2)
-        mass = stats.norm.pdf(x) * ratio
-        cell = np.rint(np.log(ratio) / GRID).astype(int) % CELLS
-        once = np.bincount(cell, mass / mass.sum(), CELLS)
-        self.mass = np.maximum(np.fft.irfft(np.fft.rfft(once) ** steps, CELLS), 0.0)
-        position = np.arange(CELLS)
-        self.value = np.where(position < CELLS // 2, position, position - CELLS) * GRID
-
-    def delta(self, epsilon):
-        return float(self.mass @ np.maximum(-np.expm1(np.minimum(epsilon - self.value, 0.0)), 0.0))
-
-    def after(self, first, epsilon):
-        """delta at what is left of epsilon after each value of the first loss: ``P(L > e) - e^e E[e^-L; L > e]``."""
-        some = np.flatnonzero(first.mass > 1e-15)
-        left, order = epsilon - first.value[some], np.argsort(self.value)
-        value, mass = self.value[order], self.mass[order]
-        parts = mass, mass * np.exp(np.minimum(-value, 600.0))
-        tail, scaled = (np.append(np.cumsum(part[::-1])[::-1], 0.0) for part in parts)
-        above = np.searchsorted(value, left, side="right")
-        return some, tail[above] - np.exp(left) * scaled[above]
-
-
-def adaptive_delta(first, choices, epsilon):
-    """delta of somebody who sees the first output and then takes whichever second step tells most."""
-    some, left = zip(*(choice.after(first, epsilon) for choice in choices), strict=True)
-    return [float(first.mass[some[0]] @ one) for one in (*left, np.max(left, axis=0))]
-
-
-def test_a_filter_on_exact_composition_breaks_its_promise():
-    """A first step; then one long step, or fifty short ones: each choice composes to delta = 0.02 at epsilon = 1.
-
-    Exact composition admits both. Whoever chooses after seeing the first output reaches 0.024.
-    """
-    rate, epsilon, promised = 0.2, 1.0, 0.02001
-    first = LossDistribution(rate, 1.0)
-    choices = [LossDistribution(rate, 1.389), LossDistribution(rate, 0.3636, 50)]
-    one, other, adaptive = adaptive_delta(first, choices, epsilon)
-    assert 0.0199 < one <= promised and 0.0199 < other <= promised  # what the filter looks at
-    assert adaptive > 1.2 * promised  # what happens
-    for distance, steps, slow in ((1.389, 1, one), (0.3636, 50, other)):
-        pair = pi.pairs.SampledGaussian(rate, [[1.0, distance]], [[1, steps]])
-        assert pair.delta(epsilon, "with")[0] == pytest.approx(slow, rel=2e-3)
-    # A Renyi filter that admits both choices promises enough: its bound is above what happens.
-    spent = [
-        (pi.pairs.SampledGaussian(rate, [1.0]).renyi(6.0) + steps * pi.pairs.SampledGaussian(rate, [m]).renyi(6.0))[0]
-        for m, steps in ((1.389, 1), (0.3636, 50))
-    ]
-    assert adaptive < renyi_to_delta(max(spent), 6.0, epsilon)
-
-
-def test_at_rate_one_choosing_gains_nothing():
-    first = LossDistribution(1.0, 0.5)
-    choices = [LossDistribution(1.0, 0.8), LossDistribution(1.0, 0.8 / math.sqrt(50), 50)]
-    one, other, adaptive = adaptive_delta(first, choices, 1.0)
-    assert one == pytest.approx(other, rel=5e-3) and adaptive == pytest.approx(one, rel=5e-3)
-    assert one == pytest.approx(GaussianShift([math.hypot(0.5, 0.8)]).delta(1.0)[0], rel=5e-3)
 
 
 def test_conversions_are_never_below_their_formulas():

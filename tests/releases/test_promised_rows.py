@@ -91,14 +91,6 @@ def test_whatever_the_rows_hold_something_is_published(release, table):
     assert all(value is None or np.isfinite(value) for value in model.published_parameters().values())
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_nobody_at_all(release):
-    model = clone(release).fit(np.empty((0, 3)), np.empty(0))
-    assert model.coef_.shape == (3,) and np.isfinite(model.coef_).all()
-    frame = pd.DataFrame({"a": np.empty(0), "b": np.empty(0)})
-    assert list(clone(release).fit(frame, pd.Series([], dtype=float)).feature_names_in_) == ["a", "b"]
-
-
 REFUSED = {
     "complex": (np.full((3, 2), 1j), np.ones(3)),
     "complex target": (np.ones((1, 2)), np.array([1j])),
@@ -119,18 +111,6 @@ REFUSED = {
 def test_declared_facts_are_refused_with_a_typed_error(release, case):
     with pytest.raises(InvalidTable):
         clone(release).fit(*REFUSED[case])
-
-
-@pytest.mark.parametrize("release", [pi.PosteriorSample(), pi.NoisyMean(), *RELEASES], ids=str)
-def test_predicting_and_other_releases_have_typed_errors_that_show_no_cell(release):
-    rows = np.linspace(-1, 1, 6).reshape(3, 2)
-    for wrong in (np.array([[10**400, 4711]], dtype=object), np.array([[1j, 4711.0]])):
-        with pytest.raises(InvalidTable) as caught:
-            if isinstance(release, pi.NoisyMean):
-                clone(release).fit(wrong)
-            else:
-                clone(release).fit(rows, [1.0, 2.0, 3.0]).predict(wrong)
-        assert "4711" not in str(caught.value)
 
 
 def test_missing_rows_are_zeros_and_infinite_ones_lie_on_the_bound():

@@ -1,15 +1,11 @@
 """``fit`` publishes exactly the rounding of one ideal draw, and the ideal is the law that the audit describes."""
 
-from fractions import Fraction
-
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
@@ -73,38 +69,6 @@ def test_order_of_rows_and_memory_layout_do_not_matter():
     ]
     points = {settle(one, [StreamBits(f"order {i}") for i in range(11)], -40) for one in ideal}
     assert len(points) == 1
-
-
-@pytest.mark.parametrize("statistic", ["mean", "sum"])
-def test_means_are_exact(statistic):
-    table = np.column_stack([np.full(9, 0.1), [1e16, 1.0, -1e16, 0, 0, 0, 0, 0, 0]])
-    center = pi.NoisyMean(scale=1.0, statistic=statistic).ideal(table).center
-    parts = 9 if statistic == "mean" else 1
-    assert center == [Fraction(0.1) * 9 / parts, Fraction(1, parts)]
-
-
-@pytest.mark.usefixtures("fixed_noise")
-def test_means_have_the_noise_they_should():
-    rows = np.random.default_rng(0).standard_normal((100, 400))
-    for noise, deviation in [("laplace", np.sqrt(2) * 3), ("gaussian", 3.0)]:
-        z = pi.NoisyMean(scale=3.0, noise=noise).fit(rows).value_ - rows.mean(axis=0)
-        assert 0.75 * deviation < z.std() < 1.3 * deviation
-        assert abs(z.mean()) < 5 * deviation / 20
-
-
-def test_a_coarse_grid_is_honoured():
-    release = pi.PosteriorSample(gamma=1e-4, grid=0.25).fit(X, y)
-    assert (release.coef_ % 0.25 == 0).all()
-    with pytest.raises(InvalidInput, match="power of two"):
-        pi.PosteriorSample(grid=0.3).fit(X, y)
-
-
-def test_pipelines_and_frames():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(10)])
-    model = make_pipeline(StandardScaler(), pi.PosteriorSample(gamma=1.0, fit_intercept=True)).fit(frame, y)
-    assert model.predict(frame).shape == (442,)
-    assert list(pi.OutputPerturbation(Ridge(), scale=1.0).fit(frame, y).feature_names_in_) == list(frame.columns)
 
 
 def test_other_losses_get_exact_noise_on_their_float_estimate():

@@ -6,12 +6,9 @@ import re
 import threading
 from pathlib import Path
 
-import numpy as np
-import pytest
 from flint import arb, ctx
 
 import perinstance
-from perinstance.models.linear.wide_fit import _theta_in_balls
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
 SETS = re.compile(r"workprec|workdps|extraprec|extradps|ctx\.(prec|dps)\s*=[^=]|setprec")
@@ -40,21 +37,3 @@ def test_one_thread_at_a_time_which_may_do_so_within():
         assert float(arb(2).sqrt().rad()) < 1e-140
     thread.join()
     assert seen == [80] and ctx.prec == before
-
-
-def test_it_comes_back_after_an_error():
-    before = ctx.prec
-    with pytest.raises(ZeroDivisionError), working_precision(200):
-        _ = 1 // 0
-    assert ctx.prec == before
-
-
-def test_a_fit_in_balls_waits_for_other_threads():
-    """Else it would run in the 20 bits that another thread asks for, or lend that one its own."""
-    thread = threading.Thread(target=_theta_in_balls, args=(np.eye(3, 5), np.arange(3.0), 0.5, False), daemon=True)
-    with working_precision(20):
-        thread.start()
-        thread.join(0.3)
-        waits = thread.is_alive()
-    thread.join()
-    assert waits

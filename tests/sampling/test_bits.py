@@ -1,14 +1,11 @@
 """Bits are appended, never redrawn; no process or thread shares them with another."""
 
-import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
-from perinstance.sampling import Noisy, draw
 from perinstance.sampling.random_bits import SystemBits
 
 FORKS = """
@@ -24,10 +21,6 @@ for _ in range(64):
     os.wait()
     os.close(read); os.close(write)
 """
-
-
-def one_draw(_: int) -> int:
-    return draw(Noisy([0.0], 1.0)).integers[0]
 
 
 def test_a_longer_prefix_appends():
@@ -54,20 +47,3 @@ def test_repr_shows_no_bit():
 def test_64_forked_draws_differ():
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120, check=True)
     assert len(set(done.stdout.split())) == 64
-
-
-def test_64_threaded_draws_differ():
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(one_draw(0))) for _ in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(found)) == len(found) == 64
-
-
-@pytest.mark.parametrize("processes", [4, pytest.param(64, marks=pytest.mark.slow)])
-def test_64_spawned_draws_differ(processes):
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=64 // processes) as pool:
-        found = pool.map(one_draw, range(64), chunksize=1)
-    assert len(set(found)) == 64

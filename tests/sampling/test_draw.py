@@ -15,7 +15,6 @@ from perinstance.sampling import (
     ExactObjective,
     ExactOutput,
     ExactPosterior,
-    GridPoint,
     Noisy,
     draw,
     grid_draw,
@@ -55,14 +54,6 @@ def test_irrational_centers():
 def test_the_grid_is_a_power_of_two(grid):
     with pytest.raises(InvalidInput, match="power of two"):
         draw(Noisy([0.0], 1.0), grid)
-
-
-def test_values_beyond_the_floats_are_finite():
-    assert GridPoint((10**400, -(10**400), 3), 0.5).values.tolist() == [
-        np.finfo(float).max,
-        -np.finfo(float).max,
-        1.5,
-    ]
 
 
 @pytest.mark.parametrize(

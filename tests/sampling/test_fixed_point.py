@@ -68,14 +68,6 @@ def test_ties_on_the_sphere_are_kept():
     np.testing.assert_array_equal(rows.y, [1.0, -1.0, 1.0])
 
 
-def test_counts_of_clipped_rows():
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((40_000, 6)), rng.standard_normal(40_000)
-    rows = fixed_rows(X, y, 2.0, 0.7)
-    assert rows.clipped_x == int((np.linalg.norm(X, axis=1) > 2.0).sum())
-    assert rows.clipped_y == int((np.abs(y) > 0.7).sum())
-
-
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan, math.inf, None, "1"])
 def test_bounds_are_declared_not_guessed(bound):
     with pytest.raises(InvalidInput, match="x_bound must be a positive number declared"):

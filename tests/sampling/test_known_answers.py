@@ -12,11 +12,10 @@ from perinstance.sampling import (
     ExactOutput,
     ExactPosterior,
     Noisy,
-    grid_rounding,
     known_answers,
 )
 from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.known_answers import KNOWN, ROUGH, StreamBits, answer, cases
+from perinstance.sampling.known_answers import KNOWN, ROUGH, StreamBits, cases
 from tests.sampling import reference
 
 SCALES = [(0.0, 1.0), (0.1, 1e-3), (-7.25, 4.0), (1e6, 1e4), (3.0, 1e-12)]
@@ -94,12 +93,6 @@ def test_regression_draws_of_fixed_strings(count):
             if settle(ideal, strings(f"regression {i}", d), ROUGH) != reference.rounded(expected, ROUGH):
                 wrong.append((i, type(ideal).__name__))
     assert wrong == []
-
-
-def test_starting_from_few_bits_ends_at_the_same_point(monkeypatch):
-    known = {name: answer(name) for name in KNOWN}
-    monkeypatch.setattr(grid_rounding, "FIRST_PRECISION", 4)  # seven or more refinements of the same strings
-    assert {name: answer(name) for name in KNOWN} == known == KNOWN
 
 
 def test_a_string_that_never_decides_is_reported():

@@ -1,1 +1,1 @@
-"""AdaOPS: ``estimator``, and the ``mechanism`` by itself."""
+"""AdaOPS: ``estimator``, with what its draws told about each person, and the ``mechanism`` by itself."""
