@@ -7,7 +7,7 @@ import re
 import pytest
 from numba.core.caching import NullCache
 
-from perinstance.numerics.numba_compile import exact_kernel, kernel, piece, sum_kernel
+from perinstance.numerics.compilation import exact_kernel, kernel, piece, sum_kernel
 
 FLAGS = re.compile(r"= f(?:add|sub|mul|div|neg) (fast|reassoc|contract|nsz)")
 

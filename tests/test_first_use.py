@@ -13,7 +13,7 @@ import pytest
 
 import perinstance as pi
 from perinstance.errors import CodeNotKept
-from perinstance.numerics import compile_notice, numba_compile
+from perinstance.numerics import compilation, compile_notice
 
 
 def triple(x):
@@ -28,9 +28,9 @@ def half(x):
 def folder(monkeypatch, tmp_path) -> Path:
     """Only this folder, empty, is read and written."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    numba_compile.folder_of_code.cache_clear()
+    compilation.folder_of_code.cache_clear()
     yield tmp_path / "perinstance"
-    numba_compile.folder_of_code.cache_clear()
+    compilation.folder_of_code.cache_clear()
 
 
 def hits(compiled) -> int:
@@ -39,39 +39,39 @@ def hits(compiled) -> int:
 
 
 def test_compiled_code_is_found_again(folder):
-    assert hits(numba_compile.kernel(triple)) == 0
-    assert hits(numba_compile.kernel(triple)) == 1
+    assert hits(compilation.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 1
     (file,) = folder.iterdir()
     assert file.suffix == ".nbc" and file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_damaged_file_is_compiled_again(folder):
-    assert hits(numba_compile.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 0
     (file,) = folder.iterdir()
     file.write_bytes(file.read_bytes()[:100])
-    assert hits(numba_compile.kernel(triple)) == 0
-    assert hits(numba_compile.kernel(triple)) == 1
+    assert hits(compilation.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
 def test_a_file_that_others_could_have_written_is_not_run(folder):
     """Root ran what another user had left in a folder that NUMBA_CACHE_DIR named."""
-    assert hits(numba_compile.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 0
     (file,) = folder.iterdir()
     file.chmod(0o622)
-    assert hits(numba_compile.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 0
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("what", ["the folder", "the file"])
 def test_code_of_somebody_else_is_not_run(folder, what):
-    assert hits(numba_compile.kernel(triple)) == 0
+    assert hits(compilation.kernel(triple)) == 0
     (file,) = folder.iterdir()
     os.chown(file if what == "the file" else folder, 12345, -1)
-    numba_compile.folder_of_code.cache_clear()
+    compilation.folder_of_code.cache_clear()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        assert hits(numba_compile.kernel(triple)) == 0
+        assert hits(compilation.kernel(triple)) == 0
     expected = ["the folder belongs to somebody else"] if what == "the folder" else []
     assert [str(one.message).split(": ")[1].split(";")[0] for one in said] == expected
 
@@ -81,7 +81,7 @@ def test_a_folder_that_others_can_write_is_not_used(folder):
     folder.mkdir(mode=0o700)
     folder.chmod(0o777)
     with pytest.warns(CodeNotKept, match=r"others can write the folder.*NUMBA_CACHE_DIR"):
-        assert hits(numba_compile.kernel(triple)) == 0
+        assert hits(compilation.kernel(triple)) == 0
     assert not list(folder.iterdir())
 
 
@@ -94,12 +94,12 @@ def test_changed_sources_find_no_old_code(tmp_path, monkeypatch):
         "d.py": "",
     }.items():
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(numba_compile, "PACKAGE", tmp_path)
+    monkeypatch.setattr(compilation, "PACKAGE", tmp_path)
 
     def hashed() -> str:
-        for cached in (numba_compile.source_hash, numba_compile._content, numba_compile._imported):
+        for cached in (compilation.source_hash, compilation._content, compilation._imported):
             cached.cache_clear()
-        return numba_compile.source_hash(tmp_path / "a.py")
+        return compilation.source_hash(tmp_path / "a.py")
 
     before = hashed()
     (tmp_path / "d.py").write_text("# nobody imports it\n")
@@ -113,26 +113,26 @@ def test_rounding_is_part_of_what_compiled_code_depends_on(monkeypatch):
     from perinstance.pairs.closed_form import profile
 
     seen = set()
-    monkeypatch.setattr(numba_compile, "_content", lambda file: seen.add(file.name) or b"")
-    numba_compile.source_hash.cache_clear()
-    numba_compile.source_hash(Path(profile.__file__))
-    numba_compile.source_hash.cache_clear()
-    assert {"profile.py", "rounding.py", "numba_compile.py"} <= seen
+    monkeypatch.setattr(compilation, "_content", lambda file: seen.add(file.name) or b"")
+    compilation.source_hash.cache_clear()
+    compilation.source_hash(Path(profile.__file__))
+    compilation.source_hash.cache_clear()
+    assert {"profile.py", "rounding.py", "compilation.py"} <= seen
 
 
 def test_compiling_is_told_once(folder):
     told = []
     with compile_notice.telling_of_compilation(lambda: told.append("now")):
-        numba_compile.kernel(triple)(1.0)
-        numba_compile.kernel(half)(1.0)
+        compilation.kernel(triple)(1.0)
+        compilation.kernel(half)(1.0)
     assert told == ["now"]
 
 
 def test_what_is_found_is_not_announced(folder):
-    numba_compile.kernel(triple)(1.0)
+    compilation.kernel(triple)(1.0)
     told = []
     with compile_notice.telling_of_compilation(lambda: told.append("now")):
-        numba_compile.kernel(triple)(1.0)
+        compilation.kernel(triple)(1.0)
     assert told == []
 
 
@@ -142,7 +142,7 @@ def test_an_audit_makes_it_a_stage():
     def progress(stage, done, total):
         if not stages:  # something compiles while the audit runs, whatever was prepared before
             stages.append("begun")
-            numba_compile.kernel(lambda x: x + 0.125)(1.0)
+            compilation.kernel(lambda x: x + 0.125)(1.0)
         stages.append((stage, done, total))
 
     X = np.random.default_rng(0).normal(size=(30, 3))
@@ -152,7 +152,7 @@ def test_an_audit_makes_it_a_stage():
 
 NOWHERE = {"HOME": "/dev/null/nobody", "USERPROFILE": "/dev/null/nobody"}
 FRESH = """
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 def one(x): return x + 1.0
 def two(x): return x + 2.0
 print(kernel(one)(1.0), kernel(two)(1.0))
@@ -177,11 +177,11 @@ def test_nowhere_to_write_is_one_line_of_a_command():
 
 def test_nothing_is_written_into_the_package(tmp_path):
     """What pip does not know of would stay behind when the package is uninstalled, and could be imported."""
-    before = set(numba_compile.PACKAGE.rglob("*.nb[ic]"))
+    before = set(compilation.PACKAGE.rglob("*.nb[ic]"))
     done = fresh(FRESH, NUMBA_CACHE_DIR=str(tmp_path), HOME=str(tmp_path))
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert len(list(tmp_path.rglob("*.nbc"))) == 2
-    assert set(numba_compile.PACKAGE.rglob("*.nb[ic]")) == before
+    assert set(compilation.PACKAGE.rglob("*.nb[ic]")) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")

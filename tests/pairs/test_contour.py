@@ -7,18 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from perinstance.pairs.loss_sums import profile
-from perinstance.pairs.loss_sums.contour import integrate_along
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.records import LinePlace, Losses
-from perinstance.pairs.loss_sums.saddlepoint import (
+from perinstance.pairs.sums import profile
+from perinstance.pairs.sums.contour import integrate_along
+from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.saddlepoint import (
+    LinePlace,
+    Losses,
     highest,
     middle,
     place,
     saddle,
     slopes,
 )
-from perinstance.pairs.loss_sums.solve import solve_one
+from perinstance.pairs.sums.solve import solve_one
 
 
 def _rows(nu, m2):

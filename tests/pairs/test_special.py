@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from perinstance.numerics import normal_tails
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import log1p_pair, two_product
 from perinstance.numerics.inline_exp_log import fast_exp, fast_log1p
-from perinstance.numerics.numba_compile import kernel
 
 from .make_truth import mills_coefficients
 

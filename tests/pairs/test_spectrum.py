@@ -6,8 +6,8 @@ import numpy as np
 
 from perinstance.numerics.rounding import LEAST_PARAMETER
 from perinstance.pairs import GaussianShift, LaplaceShift, ObjectivePair, PosteriorSamplePair, compose
-from perinstance.pairs.loss_sums.coordinates import HUGE, LossCoordinates
-from perinstance.pairs.loss_sums.laplace_atoms import TERMS, halves
+from perinstance.pairs.sums.coordinates import HUGE, LossCoordinates
+from perinstance.pairs.sums.laplace_atoms import TERMS, halves
 
 
 def test_exchanging_twice_changes_nothing():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block, pieces
-from perinstance.numerics.numba_compile import exact_kernel
+from perinstance.numerics.compilation import exact_kernel
 
 # The bits of a float64, highest first: a sign, 11 of the exponent, 52 of the fraction below an unwritten one.
 FRACTION_BITS, EXPONENTS = 52, 2048

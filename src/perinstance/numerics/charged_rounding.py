@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import EXACT_PARAMETER, EXACT_SHARE, SMALLEST, TINY, UNIT
 
 #: codes of labels, as `perinstance.pairs` keeps them in columns

@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from perinstance.numerics.numba_compile import exact_kernel
+from perinstance.numerics.compilation import exact_kernel
 from perinstance.numerics.rounding import UNIT
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from perinstance.numerics.numba_compile import kernel, piece
+from perinstance.numerics.compilation import kernel, piece
 from perinstance.numerics.rounding import MILLS_ERROR, NEGLIGIBLE
 
 #: Below this argument 1 - Phi is no longer small, and callers use the other tail.
@@ -112,12 +112,6 @@ def drop_lost(x, h):
     if h > 0.04:
         return MILLS_ERROR * (mills(x) + mills(x + h))
     return MILLS_ERROR * h * (3.0 if x > 0.0 else 18.0)
-
-
-@kernel
-def upper_tail(x):
-    """``1 - Phi(x)``."""
-    return phi(x) * mills(x) if x >= MILLS_FROM else 1.0 - phi(x) * mills(-x)
 
 
 @kernel

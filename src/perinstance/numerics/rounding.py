@@ -28,7 +28,7 @@ SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 LARGEST = float(np.finfo(np.float64).max)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Pairs (kernels freeze what they import from here: numba_compile stamps this file along with theirs)
+# Pairs (kernels freeze what they import from here: compilation stamps this file along with theirs)
 
 #: A sum of two floats times one more may have lost two half units in the last place; a quarter unit is to spare.
 TWO_ROUNDINGS = 4e-16
@@ -111,12 +111,10 @@ SAMPLED_STEP = 5e-14
 #: The same, absolutely, in units of the distance (at most one).
 SAMPLED_STEP_ABSOLUTE = 1e-15
 
-# Sums of losses (loss_sums)
+# Sums of losses (sums)
 
 #: The halved step must change an inversion's integral by less than this share: 1e-9 of epsilon needs no more.
 TIGHT = 2e-12
-#: Or, where epsilon is next to nothing, by less than this, which is about what the sum's rounding allows.
-FINE = 3e-15
 #: One rounding of an integrand's node or exponent: half a unit in the last place and a little.
 NODE_ROUNDING = 1.2e-16
 #: A node far out below this share of the first says that the integrand has died along the straight line.

@@ -109,7 +109,7 @@ def check_parts(wanted: type, parts: Any) -> None:
         )
 
 
-def check_direction(direction: str) -> None:
+def check_direction(direction: object) -> None:
     """Refuse a direction that does not exist."""
     if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise InvalidInput(f"direction must be one of {DIRECTIONS}, got {direction!r}")

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
 from perinstance.pairs.arguments import (
     Direction,
     check_direction,
     delta_array,
+    filled,
     order_array,
     rate_array,
     real_array,
     spread,
 )
+from perinstance.pairs.closed_form.renyi import laplace_renyi, renyis
 from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
-
-if TYPE_CHECKING:  # its kernels are compiled by those who compose, and by nobody else
-    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.profile import deltas, powers
+from perinstance.pairs.sums.solve import epsilon_of_sum
 
 Self = TypeVar("Self", bound="Pairs")
 
@@ -72,7 +75,9 @@ class Pairs(ABC):
     """One pair of distributions per person.
 
     ``direction`` is ``"without"`` for P over Q, ``"with"`` for Q over P and ``"worst"`` for the larger of the two. The
-    public methods check their arguments and spread them over the people; the pairs know the formulas.
+    public methods check their arguments and spread them over the people. What a pair has no formula of its own for
+    follows from its ``coordinates``, by inverting their characteristic function; where a release is known from above
+    only (``bounded.py``), offsets move and tails raise the result.
     """
 
     __slots__ = ("_codes",)
@@ -109,10 +114,6 @@ class Pairs(ABC):
         check_direction(direction)
         return self._renyi(spread(order_array(alpha, len(self)), len(self)), direction)
 
-    @abstractmethod
-    def zcdp(self) -> Floats:
-        """Return the smallest rho such that ``renyi(alpha) <= rho alpha`` for all alpha > 1, in both directions."""
-
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """Return the true-positive rate of the most powerful membership test at a false-positive rate, rounded up.
 
@@ -121,20 +122,69 @@ class Pairs(ABC):
         return self._power(spread(rate_array(false_positive_rate, len(self)), len(self)))
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
-        """Return ``delta`` at one epsilon per person."""
-        raise NotImplementedError
+        here = self.coordinates()
+        lost = np.isinf(here.offset)
+        offset = np.where(lost, 0.0, here.offset)
+        e = np.where(offset > 0, np.nextafter(epsilon - offset, -np.inf), epsilon)
+        out = np.zeros((2, len(self)))
+        for i, view in enumerate(here.views(direction)):
+            deltas(e, view.losses, view.swapped().losses, out[i])
+            rows = np.flatnonzero(here.samples)
+            if rows.size:
+                from perinstance.pairs.sampled.answers import delta_of_steps
+
+                out[i, rows] = delta_of_steps(view[rows], e[rows])
+        worst = out.max(axis=0)
+        worst[here.infinite & (e < np.inf)] = 1.0
+        worst = np.where(here.tail > 0, (worst + here.tail) * (1 + TWO_ROUNDINGS), worst)
+        return np.where(lost, 1.0, np.minimum(worst, 1.0))
 
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
-        """Return ``epsilon`` at a delta for all (no dimension) or one per person."""
-        raise NotImplementedError
+        return epsilon_of_sum(self.coordinates(), spread(delta, len(self)), direction)
+
+    def _of_large_deltas(self, out: Floats, delta: Floats) -> Floats:
+        """Return epsilons in closed form, of which those at deltas above one half may be less: they are inverted."""
+        large = np.broadcast_to(delta > 0.5, out.shape)
+        if large.any():
+            some = self[large].coordinates()
+            out[large] = np.fmin(out[large], epsilon_of_sum(some, spread(delta, len(out))[large], "without"))
+        return out
 
     def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
-        """Return ``renyi`` of one order per person."""
-        raise NotImplementedError
+        """``K(alpha - 1)/(alpha - 1)``, summed over coordinates; infinite where one is only bounded."""
+        return _renyi(self.coordinates(), alpha, direction)
+
+    def zcdp(self) -> Floats:
+        """``sum m^2/2`` plus the KL divergences of the Laplace losses; infinite where two variances differ.
+
+        Sampled steps count in full, whatever their rate: at large orders the samples with the person decide.
+        """
+        here = self.coordinates()
+        finite = ~(here.nu != 0).any(axis=1) & ~here.infinite
+        if here.sampled is None:
+            return np.where(finite, self.renyi(1.0), np.inf)
+        plain = _renyi(replace(here, sampled=None), np.ones(len(self)), "worst")
+        return np.where(finite, plain + here.sampled.zcdp(), np.inf)
 
     def _power(self, rate: Floats) -> Floats:
-        """Return ``attack_power`` at one rate per person."""
-        raise NotImplementedError
+        """``min_epsilon delta_QP(epsilon) + e^epsilon r``: the trade-off curve is dual to the profile."""
+        rate = np.where(rate > 0, np.maximum(rate, TINY), 0.0)
+        here = self.coordinates()
+        there = here.swapped()
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite offset, at a rate of zero too
+            moved = np.where(here.offset > 0, rate * np.exp(here.offset) * (1 + FEW_ROUNDINGS), rate)
+        moved = np.where(np.isinf(here.offset), 1.0, np.minimum(moved, 1.0))
+        out = np.empty(len(self))
+        powers(moved, there.losses, here.losses, out)
+        rows = np.flatnonzero(here.samples)
+        if rows.size:
+            from perinstance.pairs.sampled.answers import power_of_steps
+
+            out[rows] = power_of_steps(there[rows], moved[rows])
+        out[here.infinite] = 1.0
+        out = np.maximum(out, moved)
+        out = np.where(here.tail > 0, (out + here.tail) * (1 + TWO_ROUNDINGS), out)
+        return np.maximum(np.minimum(out, 1.0), rate)
 
     @abstractmethod
     def to_columns(self) -> dict[str, NDArray[Any]]:
@@ -209,3 +259,19 @@ class Pairs(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} people, {self.kind})"
+
+
+def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats:
+    """Return the Renyi divergences of the coordinates."""
+    out = np.zeros((2, len(order)))
+    for i, view in enumerate(here.views(direction)):
+        renyis(order, view.losses, view.nu_low, out[i])
+        if view.sampled is not None:
+            from perinstance.pairs.sampled.renyi import renyi_of_steps
+
+            out[i] += renyi_of_steps(view.sampled, order)[0]
+    worst = out.max(axis=0)
+    for lap, count in zip(here.lap.T, here.count.T, strict=True):
+        worst += count * filled(laplace_renyi, lap, order)
+    worst[here.infinite | here.bounded] = np.inf
+    return worst * (1.0 + UNIT * here.lap.shape[1])

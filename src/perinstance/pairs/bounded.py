@@ -27,7 +27,7 @@ from perinstance.pairs.arguments import Direction
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
 class Dominated(ColumnPairs):

@@ -17,11 +17,10 @@ from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import kind_codes, weakest_codes
 from perinstance.pairs.laplace_shift import LaplaceShift
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
-class Composed(SummedPairs):
+class Composed(Pairs):
     """Several releases on the same people, drawn independently: the losses add, person by person.
 
     Gaussian shifts add in quadrature; everything else by inverting the product of the characteristic functions, which
@@ -121,7 +120,7 @@ def _lengths(distances: Floats) -> Floats:
         return np.where(alone, longest, longest * total * (1.0 + FEW_ROUNDINGS * len(distances)) + SMALLEST)
 
 
-def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
+def _flattened(pairs: object) -> tuple[Pairs, ...]:
     parts: list[Pairs] = []
     if not isinstance(pairs, Iterable) or isinstance(pairs, Pairs):
         raise InvalidInput(f"a list of pairs is composed, got {type(pairs).__name__}; pass [one, other]")

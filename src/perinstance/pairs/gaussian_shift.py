@@ -15,11 +15,10 @@ from perinstance.pairs.closed_form.epsilon import posterior_epsilons
 from perinstance.pairs.closed_form.profile import as_posterior, shift_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
-class GaussianShift(ColumnPairs, SummedPairs):
+class GaussianShift(ColumnPairs):
     """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
 
     ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;

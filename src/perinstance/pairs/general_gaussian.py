@@ -15,11 +15,10 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.arguments import check_parts
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
-class GeneralGaussian(ColumnPairs, SummedPairs):
+class GeneralGaussian(ColumnPairs):
     """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
 
     ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros

@@ -14,7 +14,7 @@ from perinstance.pairs.arguments import Direction, filled, noise_factor
 from perinstance.pairs.closed_form.renyi import laplace_renyi
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
 class LaplaceShift(ColumnPairs):

@@ -13,11 +13,10 @@ from perinstance.numerics.rounding import CAUCHY_SCHWARZ, LARGEST
 from perinstance.pairs.arguments import noise_factor
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
-class ObjectivePair(ColumnPairs, SummedPairs):
+class ObjectivePair(ColumnPairs):
     """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
 
     With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is

@@ -13,11 +13,10 @@ from perinstance.pairs.closed_form.epsilon import posterior_epsilons
 from perinstance.pairs.closed_form.profile import posterior_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
-class PosteriorSamplePair(ColumnPairs, SummedPairs):
+class PosteriorSamplePair(ColumnPairs):
     """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
 
     H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:

@@ -13,6 +13,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
 from perinstance.pairs.arguments import Direction, check_parts, noise_factor, spread
+from perinstance.pairs.base import Pairs
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
     step_delta_without,
@@ -22,10 +23,9 @@ from perinstance.pairs.closed_form.sampled_step import (
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes, weakest_codes
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.renyi import renyi_of_steps
 from perinstance.pairs.sampled.steps import StepsTaken, same_rows
-from perinstance.pairs.summed import SummedPairs
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53
@@ -38,7 +38,7 @@ LOST = 1e100
 Answer = Callable[..., Floats]
 
 
-class SampledGaussian(ColumnPairs, SummedPairs):
+class SampledGaussian(ColumnPairs):
     """Noisy steps that sample each person with probability ``rate`` q; ``distance`` m is theirs over the noise.
 
     Person i takes ``steps[i, j]`` independent steps, each ``P = N(0, 1)`` without them against
@@ -163,7 +163,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             return np.asarray(np.max([_STEP_EPSILON[side](rate, distance, d) for side in _sides(direction)], axis=0))
 
         def of_sum(some: SampledGaussian, d: Floats) -> Floats:
-            found = SummedPairs._epsilon(some, d, direction)
+            found = Pairs._epsilon(some, d, direction)
             if direction == "without":  # where distances are beyond FAR as well
                 whole = (some._rate == 1.0) & (some._steps > 0.0) & (some._distance > 0.0)
                 most = StepsTaken.of(np.where(whole, 0.0, some._rate), some._distance, some._steps).largest_loss()
@@ -180,7 +180,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             return np.asarray(np.max([_STEP_DELTA[side](rate, distance, e) for side in _sides(direction)], axis=0))
 
         def of_sum(some: SampledGaussian, e: Floats) -> Floats:
-            return SummedPairs._delta(some, e, direction)
+            return Pairs._delta(some, e, direction)
 
         return self._by_form(epsilon, GaussianShift.delta, of_step, of_sum, np.isfinite(epsilon))
 
@@ -199,7 +199,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             return np.asarray(np.max([value for value, _ in found], axis=0))
 
         def of_sum(some: SampledGaussian, order: Floats) -> Floats:
-            return SummedPairs._renyi(some, order, direction)
+            return Pairs._renyi(some, order, direction)
 
         return self._by_form(alpha, GaussianShift.renyi, of_step, of_sum, self._codes == KINDS.index("exact"))
 
@@ -214,7 +214,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         def of_step(q: Floats, distance: Floats, r: Floats) -> Floats:
             return (1.0 - q) * r + q * GaussianShift(distance).attack_power(r)
 
-        found = self._by_form(rate, GaussianShift.attack_power, of_step, SummedPairs._power)
+        found = self._by_form(rate, GaussianShift.attack_power, of_step, Pairs._power)
         return np.maximum(np.minimum(found, 1.0), rate)
 
     @property

@@ -34,7 +34,8 @@ def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> 
     >>> from_columns(pairs.to_columns(), "laplace/1").epsilon(0.0)
     array([0.5, 2. ])
     """
-    if not isinstance(columns, Mapping) or not isinstance(schema, PairSchema | str):
+    given: object = columns
+    if not isinstance(given, Mapping) or not isinstance(schema, PairSchema | str):
         raise InvalidInput(
             f"from_columns takes a mapping of names to arrays and a schema, got {type(columns).__name__} and "
             f"{type(schema).__name__}; pass pairs.to_columns() and pairs.schema()"

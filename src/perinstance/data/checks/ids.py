@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perinstance.data.checks.limits import Limits
 from perinstance.errors import InvalidTable
-from perinstance.numerics.numba_compile import exact_kernel
+from perinstance.numerics.compilation import exact_kernel
 
 
 def read_ids(values: Any, start: int = 0) -> pa.Array:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from perinstance.models.linear.gram_matrix import placed_rows
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel, sum_kernel
+from perinstance.numerics.compilation import kernel, sum_kernel
 from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.compilation import exact_kernel
 from perinstance.numerics.double_double import plus, two_product, two_sum
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import PAIR_SUM, PAIR_UNDERFLOW, UNIT
 
 #: bits: the sums have 104

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.compilation import kernel, piece
 from perinstance.numerics.inline_exp_log import bits_of, fast_exp, fast_log1p
 from perinstance.numerics.normal_tails import MILLS_FROM, mills_at
-from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.rounding import (
     BRACKET_ROOM,
     LEAST_SHARE,
@@ -195,7 +195,7 @@ def _starts(mu, rho, table, out):
         out[i] = math.nan
         if row < rows:
             place = COLUMNS * (mu[i] / y)
-            column = np.uint64(min(np.int64(place), COLUMNS - 1))
+            column = np.uint64(int(min(place, COLUMNS - 1.0)))
             along, across = place - column, (bits & mask) * (1.0 / (1 << ROW_BITS))
             here, next_ = table.thresholds[row], table.thresholds[row + one]
             low = here[column] + along * (here[column + one] - here[column])

@@ -8,7 +8,7 @@ is where the accuracy lies: ``c = rho + s u``, ``s = sqrt(mu)``, ``t = sqrt(1 + 
 
 At a threshold the two densities differ by exactly ``e^epsilon``, so no exponential of epsilon is ever formed.
 For epsilon < 0, ``delta_QP(epsilon) = (1 - e^epsilon) + e^epsilon delta_PQ(-epsilon)``: two terms of one sign. Q over P
-at epsilon > 0 is inverted (``loss_sums/``).
+at epsilon > 0 is inverted (``sums/``).
 
 A Gaussian shift by D is the limit ``mu = 0``, ``s rho = D``, and is asked for as that posterior sample.
 Everything is rounded up by what the sums may have lost, and by what underflow may: some 1e-13 of a delta that is not
@@ -22,9 +22,9 @@ import math
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import over, times, two_product, two_sum
 from perinstance.numerics.normal_tails import MILLS_FROM, central_mass, drop_lost, mills, mills_drop, phi
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import (
     FEW_ROUNDINGS,
     LEAST_PARAMETER,

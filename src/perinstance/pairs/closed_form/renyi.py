@@ -10,12 +10,11 @@ import math
 
 import numpy as np
 
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import one_less_product, two_sum
 from perinstance.numerics.normal_tails import excess_of_log, expm1px, log1pmx
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import DIVERGENCE_UP, UNIT
-from perinstance.pairs.loss_sums.records import Losses
-from perinstance.pairs.loss_sums.saddlepoint import largest_loss
+from perinstance.pairs.sums.saddlepoint import Losses, largest_loss
 
 #: Below this m is its series: the square would underflow before it is divided.
 SHORT = 2.0**-30

@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.normal_tails import expm1px
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import (
     FEW_ROUNDINGS,
     HALVED_STEP,

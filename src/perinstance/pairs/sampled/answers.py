@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, SMALLEST, UNIT
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Asked, Laid, SharedLine, epsilons, lay, profiles
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.renyi import PIECE, chernoff
 from perinstance.pairs.sampled.step_tables import OWN, RUNGS, StepMoments, StepTables
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 #: Lines are laid again so many times, each for the epsilon that was found on the last.
 ROUNDS = 4
@@ -135,8 +135,8 @@ def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
 
 def largest_loss(view: LossCoordinates) -> Floats:
     """Return the essential supremum of each person's loss, rounded up."""
-    from perinstance.pairs.loss_sums.records import Losses
-    from perinstance.pairs.loss_sums.saddlepoint import largest_loss as largest_of_others
+    from perinstance.pairs.sums.saddlepoint import Losses
+    from perinstance.pairs.sums.saddlepoint import largest_loss as largest_of_others
 
     assert view.sampled is not None
     edge = view.sampled.largest_loss()

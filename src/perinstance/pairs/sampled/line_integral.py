@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import LARGEST, SOLVED_STEP, UNIT
 
 #: Aliases of delta may be e^-ALIAS of it, and so may what lies beyond the last node (changes the width).

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import UNIT
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 
 def plain_shifts(view: LossCoordinates) -> Floats:

@@ -19,11 +19,11 @@ from scipy.special import expit, log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, PROMISED, QUADRATURE_UP
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.step_law import LARGE
 from perinstance.pairs.sampled.step_tables import RUNGS
 from perinstance.pairs.sampled.steps import StepsTaken
+from perinstance.pairs.sums.coordinates import LossCoordinates
 
 #: How small, as exponents, the error of the trapezoidal sum is, and standard deviations to the ends of the noise.
 DIGITS, REACH = 90.0, 13.0

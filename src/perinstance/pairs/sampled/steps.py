@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_RATE
 
 

@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
-from perinstance.pairs.loss_sums.cumulant_levels import (
+from perinstance.pairs.sums.cumulant_levels import (
     exchange,
     fill_levels,
     objective_plane,
     posterior_coordinate,
     square_shifts,
 )
-from perinstance.pairs.loss_sums.laplace_atoms import TERMS
-from perinstance.pairs.loss_sums.records import Losses
+from perinstance.pairs.sums.laplace_atoms import TERMS
+from perinstance.pairs.sums.saddlepoint import Losses
 
 if TYPE_CHECKING:  # its kernels are compiled by those who train, and by nobody else
     from perinstance.pairs.sampled.steps import StepsTaken

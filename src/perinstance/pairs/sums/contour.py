@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import two_product, two_sum
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING, TIGHT
-from perinstance.pairs.loss_sums.laplace_atoms import (
+from perinstance.pairs.sums.laplace_atoms import (
     TERMS,
     Atoms,
     cancellation,
@@ -32,7 +32,7 @@ from perinstance.pairs.loss_sums.laplace_atoms import (
     multiply_out,
     partial_sum,
 )
-from perinstance.pairs.loss_sums.quadrature import (
+from perinstance.pairs.sums.quadrature import (
     ABOVE,
     BELOW,
     PLAIN,
@@ -44,7 +44,7 @@ from perinstance.pairs.loss_sums.quadrature import (
     decay_length,
     integral,
 )
-from perinstance.pairs.loss_sums.saddlepoint import room, slopes
+from perinstance.pairs.sums.saddlepoint import room, slopes
 
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import DEAD, NEGLIGIBLE, NOT_ZERO, TIGHT
-from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
+from perinstance.pairs.sums.laplace_atoms import exp, partial_sum, smooth_factor
 
 NODES = 4096  # room for the nodes of one contour
 SLIGHT, STRONG = math.tan(math.pi / 8), 1.0  # bends by 22.5 and 45 degrees

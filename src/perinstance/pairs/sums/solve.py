@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import (
     BELOW_LARGEST_LOSS,
     BRACKET,
@@ -20,11 +20,11 @@ from perinstance.numerics.rounding import (
     SOLVED_RELATIVE,
     TWO_ROUNDINGS,
 )
-from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.profile import above, below
-from perinstance.pairs.loss_sums.records import Losses
-from perinstance.pairs.loss_sums.saddlepoint import (
+from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.profile import above, below
+from perinstance.pairs.sums.saddlepoint import (
     FAR,
+    Losses,
     highest,
     largest_loss,
     minus_legendre,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.rounding import (
     CHERNOFF,
     FEW_ROUNDINGS,
@@ -22,10 +22,11 @@ from perinstance.numerics.rounding import (
     TINY,
     UNDERFLOWN_PROFILE,
 )
-from perinstance.pairs.loss_sums.contour import integrate_along
-from perinstance.pairs.loss_sums.laplace_atoms import leftmost
-from perinstance.pairs.loss_sums.records import LinePlace, Losses
-from perinstance.pairs.loss_sums.saddlepoint import (
+from perinstance.pairs.sums.contour import integrate_along
+from perinstance.pairs.sums.laplace_atoms import leftmost
+from perinstance.pairs.sums.saddlepoint import (
+    LinePlace,
+    Losses,
     ceiling,
     divergence,
     highest,

@@ -18,14 +18,36 @@ distance to the branch point keeps its digits.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import plus, raised, two_product, two_sum
-from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.loss_sums.records import LinePlace
 
 FAR = 320.0  # |x| beyond which a saddle point counts as not there
+
+
+class Losses(NamedTuple):
+    """The independent losses of one person; of everybody, with one more axis in front.
+
+    Gaussian coordinates (nu, v, m^2, levels), Laplace distances and how often each occurs.
+    """
+
+    nu: Any
+    v: Any
+    m2: Any
+    levels: Any
+    lap: Any
+    count: Any
+
+
+class LinePlace(NamedTuple):
+    """A place t on the real line, and its distance ``a = 1 - t top`` to the branch point of the largest nu."""
+
+    t: Any
+    a: Any
+    top: Any
 
 
 @kernel

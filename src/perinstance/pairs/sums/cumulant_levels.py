@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 
+from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import log1p_pair, over, plus, root, times, two_product, two_sum
 from perinstance.numerics.normal_tails import excess_of_log
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import LEAST_PAIR, ONE_DIMENSION
 
 
