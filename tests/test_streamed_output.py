@@ -121,7 +121,7 @@ def test_those_behind_an_open_person_wait_for_her(tmp_path, monkeypatch):
     assert written[25_500, 2] == pytest.approx(alone.leverage[25_500], rel=1e-9)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("where", ["progress", "people", "refine", "writer"])
 def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, error, suffix):

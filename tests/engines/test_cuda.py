@@ -18,7 +18,6 @@ from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.gram_products import device_gram
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.rounding import HALF_UNIT
-from perinstance.pairs import PosteriorSamplePair
 
 from .devices import DELTA, DEVICES, torch
 
@@ -52,25 +51,11 @@ def test_the_same_answers_as_here(device, release, n):
 
 
 @DEVICES
-@pytest.mark.parametrize("d", [1, 2, 7, 16, 33, 50, 63, 64, 100])
+@pytest.mark.parametrize("d", [1, 7, 33, 64, 100])
 def test_every_width(device, d):
     X, y = people(30 * d + 200, d, seed=d)
     for release in (PosteriorSample(alpha=1.0), PosteriorSample(alpha=0.1, fit_intercept=True)):
         agree(audit(release, X, y, engine=Cuda(device)), audit(release, X, y, engine=Local()))
-
-
-@DEVICES
-def test_refits_without_each_person(device):
-    """The slow road: fit again without the person, and take the pair's own epsilon."""
-    X, y = people(60, 3, seed=4)
-    found = audit(PosteriorSample(alpha=0.5, gamma=2.0), X, y, delta=DELTA, engine=Cuda(device))
-    for i in range(len(y)):
-        keep = np.arange(len(y)) != i
-        H = X[keep].T @ X[keep] + 0.5 * np.eye(3)
-        theta = np.linalg.solve(H, X[keep].T @ y[keep])
-        pair = PosteriorSamplePair([X[i] @ np.linalg.solve(H, X[i])], [math.sqrt(2.0) * abs(y[i] - X[i] @ theta)])
-        assert found.losses[i] == pytest.approx(pair.epsilon(DELTA)[0], rel=1e-8)
-        assert found.losses[i] >= pair.epsilon(DELTA)[0] * (1 - 1e-9)
 
 
 @DEVICES

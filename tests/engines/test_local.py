@@ -49,15 +49,6 @@ def test_a_fold_is_the_sum_over_blocks_in_row_order():
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_slow_first_blocks_do_not_change_the_order():
-    def step(block):
-        time.sleep(0.02 if block.y[0] == 0 else 0)
-        return block.y[0]
-
-    starts = list(LocalSweep(read_table(X, np.arange(4000)), threads=4, block_bytes=5000).map(step))
-    assert starts == sorted(starts) and len(starts) == 45
-
-
 def test_reading_ahead_is_bounded():
     begun, taken = [], []
     for answer in ordered(lambda k: begun.append(k) or k, range(50), threads=3, ahead=1):

@@ -91,7 +91,7 @@ def answers(name):
     ridge = (Ridge(alpha) if alpha else LinearRegression()).set_params(fit_intercept=intercept)
     for release in (pi.PosteriorSample(alpha, fit_intercept=intercept), pi.OutputPerturbation(ridge, scale=0.5)):
         for inside in (True, False):
-            found = pi.audit(release, X, y, delta=1e-6, **({} if inside else {"targets": outside}))
+            found = pi.audit(release, X, y, delta=1e-6, **({} if inside else {"outsiders": outside}))
             rows = np.unique(np.linspace(0, len(found.losses) - 1, ASKED).astype(int)) if inside else np.arange(4)
             who = f"{type(release).__name__} {'inside' if inside else 'outside'}"
             yield who, rows, np.asarray(found.losses)[rows], found.pairs.kinds[rows]

@@ -119,7 +119,7 @@ def audit(
             "losses of a table that is audited on this machine go to one file, called .parquet or .csv; a folder, with "
             "one file per partition, is for Dask's collections and for Parquet on a cluster"
         )
-    folder = open_folder(out) if is_folder(out) else None
+    folder = open_folder(out) if out is not None and is_folder(out) else None
     name = type(release).__name__
     LOG.info("audit of %s begins: %d features", name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
@@ -128,9 +128,11 @@ def audit(
         who: Any = sweep
         if outsiders is not None:
             who = engine.sweep(_outsiders(release, outsiders, table, named, preparation), progress)
-        about = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
+        about: dict[str, Any] = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
         if folder is not None:
-            return ScatteredAudit.of(scatter(**about, sweep=sweep, who=who, folder=folder), who, **about, folder=folder)
+            known = scatter(**about, sweep=sweep, who=who, folder=folder)
+            scattered: Any = ScatteredAudit.of(known, who, **about, folder=folder)
+            return scattered  # only where a folder was named
         with nullcontext() if writer is None else writer:
             stream = None if writer is None else LossStream(writer, who, who.source.has_ids)
             answers = walk_people(**about, sweep=sweep, who=who, stream=stream)

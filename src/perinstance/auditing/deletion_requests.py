@@ -171,7 +171,7 @@ def republished(audit: Audit, people: Sequence[Any], X: Any, y: Any = None, **co
     return Republished(deleted, stay, audit.losses[stay], both.epsilon(audit.delta), audit.delta, both.kind)
 
 
-def positions_of(audit: Audit, people: Sequence[Any]) -> tuple[int, ...]:
+def positions_of(audit: Audit, people: Any) -> tuple[int, ...]:
     """Return positions; people are named by position, or by their id as written where the table has ids."""
     if isinstance(people, str) or not isinstance(people, Sequence | np.ndarray) or not len(people):
         raise InvalidInput("people must be a list of positions, or of ids where the audited table has them; got none")

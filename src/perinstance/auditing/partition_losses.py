@@ -56,8 +56,8 @@ class PeopleSketch:
         numbers = [np.empty(0)] * 3 if found is None else [found.epsilon, found.leverage, found.residual]
         codes = np.empty(0, dtype=np.uint8) if found is None else found.pairs.codes
         epsilon, leverage, residual = numbers
-        sizes = (LossSketch.of(values, codes[:0]) for values in (leverage, residual[~np.isnan(residual)]))
-        return cls((rows,), left, LossSketch.of(epsilon, codes), *sizes, exposed)
+        sizes = LossSketch.of(residual[~np.isnan(residual)], codes[:0])
+        return cls((rows,), left, LossSketch.of(epsilon, codes), LossSketch.of(leverage, codes[:0]), sizes, exposed)
 
     def __add__(self, other: PeopleSketch) -> PeopleSketch:
         parts = [one for one in (self.exposed, other.exposed) if one]

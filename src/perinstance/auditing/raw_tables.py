@@ -62,8 +62,7 @@ def read_rows(
         countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
         y = np.zeros(len(X) if countable else 0)
     elif words is not None and preparation is None and scanned:
-        found = yes_or_no(target, *declared, others_missing=True) if declared else two_classes(X, target)
-        named["preparation"] = found
+        named["preparation"] = yes_or_no(target, *declared[:2], True) if declared else two_classes(X, target)
     read = dask_source if is_dask(X) else read_table
     return read(X, y, target=target, classes=words, **named)
 
@@ -154,8 +153,8 @@ def refuse_other_people(audit: Any, table: Source, sweep: TableSweep) -> None:
     if audit.ids is not None and table.has_ids:
         if sweep.ids is None:  # they are known after a pass
             sweep.fold(len)
-        before, now = (None if ids is None else ids.cast(pa.large_string()) for ids in (audit.ids, sweep.ids))
-        same = now is not None and before.equals(now)
+        text, found = pa.large_string(), sweep.ids
+        same = found is not None and audit.ids.cast(text).equals(found.cast(text))
     else:
         before, now = audit.flavour.index, table.flavour.index
         same = before is None or now is None or before.equals(now)

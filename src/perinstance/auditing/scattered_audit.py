@@ -120,7 +120,7 @@ class ScatteredAudit:
             raise InvalidInput(
                 "people outside are not gathered again; audit them without out=, or read the folder of losses"
             )
-        about = {"release": self.release, "fit": self.fit, "delta": self.delta, "inside": self.inside}
+        about: dict[str, Any] = {"release": self.release, "fit": self.fit, "delta": self.delta, "inside": self.inside}
         with closing(Dask().sweep(self.source, None)) as sweep:
             return Audit.of(walk_people(**about, sweep=sweep, who=sweep), sweep, **about)
 

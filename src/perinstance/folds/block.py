@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
-from perinstance.numerics.array_types import Bytes
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -22,7 +20,6 @@ class Block:
     y: NDArray
     start: int = 0  #: number of the first row, counting from 0
     ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
-    whole: Bytes | None = None  #: the pages that X and, behind it, y fill, where they were made together
 
     def picked(self, rows: NDArray) -> Block:
         """Return some of the rows, by a mask or by positions."""

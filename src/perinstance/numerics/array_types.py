@@ -6,4 +6,3 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]

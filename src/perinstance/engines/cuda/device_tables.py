@@ -80,11 +80,12 @@ class DeviceTable:
     def _host_block(self, start: int, stop: int) -> Block:
         """Copy some rows to the processor's memory, once: they may lie there already."""
         torch = torch_module()
-        found = []
-        for one in (self.X[start:stop], self.y[start:stop]):
+
+        def copied(one: Any) -> Any:
             there = torch.empty(one.shape, dtype=torch.float64, pin_memory=self.device.type == "cuda")
-            found.append(there.copy_(one).numpy())
-        return Block(*found, start)
+            return there.copy_(one).numpy()
+
+        return Block(copied(self.X[start:stop]), copied(self.y[start:stop]), start)
 
 
 def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:

@@ -152,7 +152,8 @@ class CudaSweep:
         """Refuse cells that are not finite, where no fold has looked at them."""
         for block in blocks:
             if not self._checked and not all_finite(block.X, block.y):
-                CellNames.of(self.source).refuse(Block(*to_host(block.X, block.y), block.start))
+                X, y = to_host(block.X, block.y)
+                CellNames.of(self.source).refuse(Block(X, y, block.start))
             yield block
 
     def _blocks(self, stage: str) -> Generator[DeviceBlock, None, None]:

@@ -33,7 +33,10 @@ def device_gram(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gra
     p, chain = d + int(intercept), 2048.0 + n / 1024.0
     lift = None if W is None else torch.as_tensor(W, device=X.device)
     r = p if lift is None else lift.shape[1]
-    run, cross, moment, square = SHORT_RUN if n < LONG else LONG_RUN, 0.0, 0.0, 0.0
+    run = SHORT_RUN if n < LONG else LONG_RUN
+    cross: Any = 0.0
+    moment: Any = 0.0
+    square: Any = 0.0
     runs = min(CHUNK_BYTES // (8 * run * max(p, r)), CHUNK_BYTES // (8 * r * r), RUNS)
     step = run * max(runs, 1)
     for start in range(0, n, step):

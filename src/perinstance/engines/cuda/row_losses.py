@@ -53,9 +53,9 @@ class _Chunk:
 
     def picked(self, at: Any) -> Block:
         """Return some of the rows, on the host."""
-        X, y = self.block.X, self.block.y
-        where = torch_module().as_tensor(at, device=X.device)
-        return Block(*(one.astype(np.float64) for one in to_host(X[where], y[where])), self.block.start)
+        where = torch_module().as_tensor(at, device=self.block.X.device)
+        X, y = to_host(self.block.X[where], self.block.y[where])
+        return Block(X.astype(np.float64), y.astype(np.float64), self.block.start)
 
 
 class LinearWalk:
