@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.protocol import Progress
+from perinstance.engines.protocol import Progress, SourceSweep
 from perinstance.engines.scratch_files import Scratch
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
 
@@ -53,7 +52,7 @@ class Local:
         return LocalSweep(source, self.threads, self.block_bytes, self.memory_bytes, self.scratch, progress)
 
 
-class LocalSweep:
+class LocalSweep(SourceSweep):
     """One table, walked over by threads. Use as a context manager, or ``close`` it, to give scratch space back."""
 
     def __init__(
@@ -69,27 +68,14 @@ class LocalSweep:
             raise InvalidInput(f"threads must be at least 1, got {threads}; None means all cores of this process")
         if block_bytes is not None and block_bytes < 1:
             raise InvalidInput(f"block_bytes must be at least 1, got {block_bytes}; None is what suits the table")
-        self.source = source
+        super().__init__(source, progress)
         self.threads = threads or available_cores()
-        self.n_rows = source.n_rows
-        self.ids = source.ids
         self._block_bytes = block_bytes
         self._memory_bytes = memory_bytes
         self._folder = scratch
-        self._progress = progress
         self._store: Scratch | None = None  # all blocks, once the first pass is through
         self._checked = False
         self._pool: ThreadPoolExecutor | None = None
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.source.n_features
-
-    def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Report how far a pass, or the work between two passes, is."""
-        if self._progress is not None:
-            self._progress(stage, done, total)
 
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all blocks, added in row order."""
@@ -148,7 +134,8 @@ class LocalSweep:
                         names.append(ids)
                     self.tell(stage, rows, self.n_rows)
                     yield part
-            self._finish(rows, names, keep)
+            self.passed(rows, names)
+            self._checked, self._store = True, keep or self._store
         except BaseException:  # also when interrupted, or when the caller stops early: a part of a table is of no use
             self.dismiss()
             if keep is not None:
@@ -167,19 +154,6 @@ class LocalSweep:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-
-    def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
-        """Remember what a whole pass has taught."""
-        if rows == 0:
-            raise InvalidTable("the table has no rows; there is nobody to audit")
-        if self.ids is None and names:
-            everyone = pa.chunked_array(names)
-            refuse_duplicates(everyone)
-            self.ids = everyone
-        self._checked = True
-        self.n_rows = rows
-        if keep is not None:
-            self._store = keep
 
 
 THREAD_NAME = "perinstance"

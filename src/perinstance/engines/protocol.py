@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
+import pyarrow as pa
+
+from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
+from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -55,3 +56,31 @@ class Engine(Protocol):
 
     def sweep(self, source: Source, progress: Progress | None = None) -> TableSweep:
         """Prepare to walk over a table."""
+
+
+class SourceSweep:
+    """What every sweep over a source knows, and what a whole pass teaches it."""
+
+    def __init__(self, source: Source, progress: Progress | None) -> None:
+        self.source, self._progress = source, progress
+        self.n_rows, self.ids = source.n_rows, source.ids
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.n_features
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Report how far a pass, or the work between two passes, is."""
+        if self._progress is not None:
+            self._progress(stage, done, total)
+
+    def passed(self, rows: int, ids: list[pa.Array]) -> None:
+        """Remember what a whole pass has taught; refuse a table without rows, and people who occur twice."""
+        if rows == 0:
+            raise InvalidTable("the table has no rows; there is nobody to audit")
+        if self.ids is None and ids:
+            everyone = pa.chunked_array(ids)
+            refuse_duplicates(everyone)
+            self.ids = everyone
+        self.n_rows = rows

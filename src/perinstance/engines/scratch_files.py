@@ -1,8 +1,7 @@
-"""Blocks that were decoded once and are wanted again: in memory while they fit, then in private scratch files.
+"""Blocks that were decoded once and are wanted again: in memory while they fit, then in a private scratch file.
 
-The files have no name: the operating system makes them 0600 and they are unlinked before the first byte, so nobody else
-can open them and nothing is left behind by a crash, a signal or a full disk. There are as many as threads write at the
-same time: the system lets one thread at a file, and the others would spin.
+The file has no name: the operating system makes it 0600 and it is unlinked before the first byte, so nobody else can
+open it and nothing is left behind by a crash, a signal or a full disk.
 """
 
 from __future__ import annotations
@@ -60,65 +59,50 @@ class Scratch:
         self._folder = folder
         self._kept: dict[int, Block | _Place] = {}
         self._lock = Lock()
-        self._files: list[IO[Any]] = []
-        self._idle: list[tuple[int, int]] = []  # descriptors nobody writes to, and where they end
-        self._written = 0
+        self._file: IO[Any] | None = None
+        self._end = 0  # of what is written, or about to be
 
     def put(self, number: int, block: Block) -> None:
         """Keep block ``number``."""
-        size = block.X.nbytes + block.y.nbytes
+        size = block.X.nbytes + 8 * len(block)
         with self._lock:
             if size <= self._left:
                 self._left -= size
                 self._kept[number] = Block(block.X, block.y, block.start)
                 return
         try:
-            self._kept[number] = self._put_file(block)
+            with self._lock:
+                if self._file is None:  # it lives as long as the sweep
+                    self._file = tempfile.TemporaryFile(prefix="perinstance-", dir=self._folder, buffering=0)  # noqa: SIM115
+                descriptor, offset = self._file.fileno(), self._end
+                self._end += size
+            order: Literal["C", "F"] = "C" if block.X.flags.c_contiguous else "F"
+            at = offset
+            for array in (np.asarray(block.X, order=order), np.ascontiguousarray(block.y, dtype=np.float64)):
+                left = array.reshape(-1, order=order).view(np.uint8).data
+                while len(left):
+                    done = os.pwrite(descriptor, left, at)
+                    left, at = left[done:], at + done
         except OSError as error:
             raise ScratchFull(
-                f"the private scratch file could not be written beyond {self._written >> 20} MB ({error.strerror}); "
+                f"the private scratch file could not be written beyond {self._end >> 20} MB ({error.strerror}); "
                 "point scratch= or TMPDIR to a disk with more room, or raise memory_bytes"
             ) from None
-        with self._lock:
-            self._written += size
-
-    def _put_file(self, block: Block) -> _Place:
-        with self._lock:
-            descriptor, offset = self._idle.pop() if self._idle else (self._open(), 0)
-        order: Literal["C", "F"] = "C" if block.X.flags.c_contiguous else "F"
-        at = offset
-        for array in (np.asarray(block.X, order=order), np.ascontiguousarray(block.y)):
-            left = array.reshape(-1, order=order).view(np.uint8).data
-            while len(left):
-                done = os.pwrite(descriptor, left, at)
-                left, at = left[done:], at + done
-        with self._lock:
-            self._idle.append((descriptor, at))
-        return _Place(block.start, (len(block), block.X.shape[1]), block.X.dtype, order, offset, descriptor)
-
-    def _open(self) -> int:
-        file = tempfile.TemporaryFile(  # noqa: SIM115 - lives as long as the sweep
-            prefix="perinstance-", dir=self._folder, buffering=0
-        )
-        self._files.append(file)
-        return file.fileno()
+        shape = len(block), block.X.shape[1]
+        self._kept[number] = _Place(block.start, shape, block.X.dtype, order, offset, descriptor)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield one call per block, in row order."""
         for number in range(len(self._kept)):
             kept = self._kept[number]
-            yield kept.block if isinstance(kept, _Place) else partial(_same, kept)
+            yield kept.block if isinstance(kept, _Place) else partial(Block, kept.X, kept.y, kept.start)
 
     def close(self) -> None:
         """Forget everything; a file vanishes with its descriptor."""
         self._kept.clear()
-        self._idle.clear()
-        while self._files:
-            self._files.pop().close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def __del__(self) -> None:
         self.close()
-
-
-def _same(block: Block) -> Block:
-    return block

@@ -16,13 +16,12 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
 from perinstance.engines.dask.graph_runs import kept, result, results, shared
 from perinstance.engines.dask.tables import DaskTable, delayed_parts, file_parts
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.protocol import Progress
-from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
+from perinstance.engines.protocol import Progress, SourceSweep
+from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
 
@@ -56,22 +55,14 @@ class Refused:
         return type(self.error)(f"partition {self.partition}: {self.error}")
 
 
-class DaskSweep:
+class DaskSweep(SourceSweep):
     """One table, walked over by the workers of whatever Dask scheduler is active."""
 
     def __init__(self, source: Source, progress: Progress | None = None, ahead: int = 64) -> None:
-        self.source = source
-        self.n_rows = source.n_rows
-        self.ids: pa.ChunkedArray | None = source.ids
+        super().__init__(source, progress)
         self._cells = CellNames.of(source)
-        self._progress = progress
         self._ahead = ahead
         self._blocks: list[Any] | None = None
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.source.n_features
 
     @property
     def partitions(self) -> int:
@@ -91,7 +82,7 @@ class DaskSweep:
         if isinstance(total, Refused):
             raise total.told() from None
         rows, value = total
-        self._counted(rows)
+        self.passed(rows, [])
         self.tell("fold", rows, rows)
         return cast(M, value)
 
@@ -105,11 +96,7 @@ class DaskSweep:
                 if ids is not None:
                     names.append(ids)
                 yield answer
-        if self.ids is None and names:
-            everyone = pa.chunked_array(names)
-            refuse_duplicates(everyone)
-            self.ids = everyone
-        self._counted(rows)
+        self.passed(rows, names)
 
     def each_partition(
         self, step: Callable[[int, tuple[Block, ...]], T], stage: str, only: list[int] | None = None, join: int = 1
@@ -156,16 +143,6 @@ class DaskSweep:
     def close(self) -> None:
         """Let go of what the workers keep."""
         self._blocks = None
-
-    def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Report how far a pass, or the work between two passes, is."""
-        if self._progress is not None:
-            self._progress(stage, done, total)
-
-    def _counted(self, rows: int) -> None:
-        if not rows:
-            raise InvalidTable("the table has no rows; there is nobody to audit")
-        self.n_rows = rows
 
 
 def _mapped(step: Callable[[Block], Any], cells: CellNames, number: int, blocks: tuple[Block, ...]) -> list[Any]:
