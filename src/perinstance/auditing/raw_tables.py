@@ -62,7 +62,10 @@ def read_rows(
         countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
         y = np.zeros(len(X) if countable else 0)
     elif words is not None and preparation is None and scanned:
-        named["preparation"] = yes_or_no(target, *declared[:2], True) if declared else two_classes(X, target)
+        if declared:
+            named["preparation"] = yes_or_no(target, declared[0], declared[1], others_missing=True)
+        else:
+            named["preparation"] = two_classes(X, target)
     read = dask_source if is_dask(X) else read_table
     return read(X, y, target=target, classes=words, **named)
 

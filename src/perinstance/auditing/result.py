@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -72,18 +72,8 @@ class Health(ShownAsTable):
     @classmethod
     def of(cls, fit: FitHealth, n_features: int, top: float, refined: int) -> Health:
         """Put together what the fit says and the largest leverage without the person."""
-        return cls(
-            n_people=fit.n_people,
-            n_features=n_features,
-            condition=fit.condition,
-            factorisation=fit.factorisation,
-            error=fit.error,
-            rank=fit.rank,
-            largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
-            refined=refined,
-            clipped_features=fit.clipped_features,
-            clipped_targets=fit.clipped_targets,
-        )
+        most = 1.0 if np.isinf(top) else top / (1.0 + top)
+        return cls(n_features=n_features, largest_leverage=most, refined=refined, **asdict(fit))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
