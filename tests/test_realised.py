@@ -15,12 +15,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
-from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
 from perinstance.releases.adassp.estimator import _asked
 from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of
-from perinstance.releases.promises.promise import noise_scale
 from tests.sampling.simulated import simulated_draws
 
 mp.mp.dps = 60
@@ -261,26 +259,6 @@ def test_the_last_iterate_without_a_clip():
     for i in range(8):
         truth = log_of(everybody) - log_of(np.delete(everybody, i))
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
-
-
-def test_the_classical_release_by_hand():
-    """``(X'X, X'y)`` with noise, written down without the window."""
-    X, y = table(30)
-    model = clone(ADASSP[0]).fit(X, y)
-    found = pi.audit(clone(model), X, y).realised(model, X, y).losses
-    box = model._box(3)
-    rows, plan = box.rows(X, y), model._plan(box)
-    B = plan.geometry(None, None).x_bound
-    u, s = (
-        noise_scale(plan.geometry(None, None).gram_sensitivity, plan.gram_distance),
-        noise_scale(STEP_UP, plan.round_distance),
-    )
-    gap = model.gram_ - rows.X.T @ rows.X
-    miss = model.moments_[0] - rows.X.T @ rows.y
-    for i in (0, 11, 29):
-        x, t = rows.X[i], rows.y[i]
-        gram = np.sum(np.outer(x, x) * (gap + np.outer(x, x) / 2)) / u**2
-        assert found[i] == pytest.approx(gram + (t * x) @ (miss + t * x / 2) / (s * B) ** 2, rel=1e-7, abs=1e-9)
 
 
 def test_a_coarse_grid_is_part_of_the_error():

@@ -35,7 +35,7 @@ def test_the_fit_is_that_of_scikit_learn(alpha, intercept):
     assert pytest.approx(fit.H, rel=1e-12) == fit.factor.R.T @ fit.factor.R
 
 
-@pytest.mark.parametrize("rows", [1, 7, 64, 499, 10_000])
+@pytest.mark.parametrize("rows", [1, 64, 10_000])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_blocks_do_not_matter(rows, intercept):
     X, y = table()
@@ -46,27 +46,6 @@ def test_blocks_do_not_matter(rows, intercept):
     for name in ("leverage", "residual", "distance"):
         many = np.concatenate([getattr(part, name) for part in parts])
         assert many == pytest.approx(getattr(one, name), rel=1e-10)
-
-
-@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed"])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize("d", [1, 6, 60])
-def test_memory_layout_and_type_do_not_matter(layout, kind, d):
-    X, y = table(400, d)
-    X = X.astype(kind)
-    plain = np.ascontiguousarray(X, dtype=np.float64)
-    if layout == "F":
-        X = np.asfortranarray(X)
-    elif layout == "strided":
-        X = np.repeat(X, 2, axis=1)[:, ::2]
-    elif layout == "reversed":
-        X = np.ascontiguousarray(X[::-1])[::-1]
-    for precision in (None, np.eye(d + 1)):
-        expected = without(linear_fit(ArraySweep(plain, y), 1.0, True, precision), plain, y)
-        got = without(linear_fit(ArraySweep(X, y), 1.0, True, precision), X, y)
-        assert got.leverage == pytest.approx(expected.leverage, rel=1e-9)
-        assert got.residual == pytest.approx(expected.residual, rel=1e-8, abs=1e-10)
-        assert got.length == pytest.approx(expected.length, rel=1e-8)
 
 
 def test_the_hat_diagonal_of_statsmodels():
