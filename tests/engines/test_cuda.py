@@ -15,7 +15,7 @@ from perinstance.data import read_table
 from perinstance.engines import Cuda, Engine, Local, default_engine
 from perinstance.engines.cuda import DeviceTable, device_source, is_on_device, row_losses, transfers
 from perinstance.engines.cuda import engine as engine_file
-from perinstance.engines.cuda.gram_products import device_gram
+from perinstance.engines.cuda.newton_sums import gram_there
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.rounding import HALF_UNIT
 
@@ -222,7 +222,7 @@ def test_sums_lose_no_more_than_is_charged(device, n, d):
     """Against exact sums: products of 26-bit integers are floats, and fsum rounds once."""
     rng = np.random.default_rng(n)
     X, y = rng.integers(-(2**26), 2**26, size=(n, d)) * 2.0**-20, rng.integers(-(2**26), 2**26, size=n) * 2.0**-20
-    got = device_gram(torch.tensor(X, device=device), torch.tensor(y, device=device), True)
+    got = gram_there(torch.tensor(X, device=device), torch.tensor(y, device=device), True)
     Z = np.hstack([X, np.ones((n, 1))])
     allowed = (got.depth + 4) * HALF_UNIT
     for i in (0, d // 2, d):
@@ -232,5 +232,5 @@ def test_sums_lose_no_more_than_is_charged(device, n, d):
         assert abs(got.moment[i] - math.fsum(Z[:, i] * y)) <= allowed * np.linalg.norm(Z[:, i]) * np.linalg.norm(y)
     assert got.square == pytest.approx(math.fsum(y * y), rel=1e-12) and got.n == n
     W = np.triu(rng.normal(size=(d + 1, d + 1)))
-    lifted = device_gram(torch.tensor(X, device=device), torch.tensor(y, device=device), True, W)
+    lifted = gram_there(torch.tensor(X, device=device), torch.tensor(y, device=device), True, W)
     np.testing.assert_allclose(lifted.cross, (Z @ W).T @ (Z @ W), rtol=1e-9, atol=1e-9 * np.abs(lifted.cross).max())

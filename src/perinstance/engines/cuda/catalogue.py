@@ -13,12 +13,12 @@ from inspect import isfunction
 from typing import Any
 
 from perinstance.engines.cuda.device_losses import device_loss
-from perinstance.engines.cuda.gram_products import device_gram
 from perinstance.engines.cuda.newton_sums import (
     classes_there,
     codes_there,
     farthest_there,
     gradient_rounding_there,
+    gram_there,
     slopes_there,
     targets_there,
     values_there,
@@ -41,7 +41,7 @@ Step = Callable[..., Any]
 DeviceFold = Callable[..., Any]
 
 FOLDS: dict[Any, DeviceFold] = {
-    gram: device_gram,
+    gram: gram_there,
     classes_of: classes_there,
     check_targets: targets_there,
     farthest: farthest_there,

@@ -3,7 +3,7 @@
 A library's products write an image of X that is read once and thrown away, and an inversion in array operations reads
 its columns a hundred times; at 50 columns that is several times the one reading of X that is needed. CuPy
 compiles ``one_row.cu`` and ``row_kernels.cu`` for a number of columns when it is first needed. Without CuPy, on devices
-without the instruction for tiles of 16 x 8 float64, and for other types, torch sums (``gram_products``, ``row_sums``)
+without the instruction for tiles of 16 x 8 float64, and for other types, torch sums (``row_sums``)
 and the processor inverts.
 
 Rounding is what those files say: sums of fused multiply-adds of float64, in another order. What every epsilon is raised

@@ -1,4 +1,4 @@
-"""The folds of a smooth fit on a device: the sums of ``models/smooth/objective_folds.py``, by products there.
+"""The folds of a fit on a device, by products: ``models/linear/gram_matrix.py`` and ``models/smooth/objective_folds.py``.
 
 Rows are taken in chunks, a chunk in runs. A term goes through at most as many additions as its run has rows in the
 product of the run, whatever order the library takes; products of runs are added in pairs, pairs of pairs and so on, as
@@ -21,6 +21,7 @@ import numpy as np
 from perinstance.engines.cuda.device_losses import LossTerms, device_loss
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.folds.class_labels import MOST_CLASSES, Classes
+from perinstance.models.linear.gram_matrix import Gram
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.newton import LENGTHS, Slopes
 from perinstance.models.smooth.objective_folds import GradientRounding, Highest, Outsider, Targets, Values
@@ -31,6 +32,27 @@ from perinstance.numerics.rounding import HALF_UNIT, TABLE_SUM_UP, TERM_ROUNDING
 RUN, SHORT_RUN = 1024, 128
 RUNS = 512  #: products of matrices of one chunk at most
 CHUNK_BYTES = 1 << 28  #: of one temporary of a chunk
+
+
+def gram_there(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gram:
+    """``gram``: X'X, X'y and y'y, of ``[X 1]`` with an intercept, or of ``[X 1] W``; every sum has the chain it states.
+
+    Products of float64 on NVIDIA's matrix units are fused multiply-adds, each rounded to nearest (PTX ISA, ``mma`` with
+    ``.f64``). Where ``cholesky_qr`` charges what was measured, sums like these (by torch on a processor) were off by
+    less than those that it was measured on: 1.3 ``u cond`` for the factor and .9 ``u sqrt(cond) ||y||`` for the image.
+    """
+    torch, p = torch_module(), X.shape[1] + int(intercept)
+    lift = None if W is None else there(W, X)
+    width = p if lift is None else max(p, lift.shape[1])
+    products, moment, square = PairedSum(), PairedSum(), PairedSum()
+    for x, t in chunks(X, y, width):
+        Z = torch.cat([x, torch.ones_like(t)[:, None]], dim=1) if intercept else x
+        Z = Z if lift is None else Z @ lift
+        products.add(cross(Z, Z, RUN))
+        moment.add(cross(Z, t[:, None], RUN)[:, 0])
+        square.add(total(t * t, RUN))
+    counted = chain(len(y), width, RUN) + 1  # the square of a target is rounded before it is added
+    return Gram(len(y), products.on_host(), moment.on_host(), float(square.total), counted)
 
 
 def classes_there(X: Any, y: Any) -> Classes | None:
