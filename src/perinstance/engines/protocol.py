@@ -11,7 +11,7 @@ from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import M
+from perinstance.folds.sweep import Sweep
 
 T = TypeVar("T")
 
@@ -20,14 +20,10 @@ T = TypeVar("T")
 Progress = Callable[[str, int, "int | None"], None]
 
 
-class TableSweep(Protocol):
-    """A ``folds.sweep.Sweep`` that also knows whose rows it walked over."""
+class TableSweep(Sweep, Protocol):
+    """A sweep that also knows whose rows it walked over."""
 
     source: Source
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
 
     @property
     def n_rows(self) -> int | None:
@@ -37,14 +33,8 @@ class TableSweep(Protocol):
     def ids(self) -> pa.ChunkedArray | None:
         """The ids of all people in row order; known at the latest after the first pass."""
 
-    def fold(self, step: Callable[[Block], M]) -> M:
-        """Return the sum of ``step(block)`` over all blocks, added in row order."""
-
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order; closing it ends the work."""
-
-    def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Report how far a pass, or the work between two passes, is."""
 
     def close(self) -> None:
         """Give back memory and scratch space."""

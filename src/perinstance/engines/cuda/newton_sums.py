@@ -1,4 +1,4 @@
-"""The folds of a fit on a device, by products: ``models/linear/gram_matrix.py`` and ``models/smooth/objective_folds.py``.
+"""The folds of a fit on a device, by products: ``models/linear/gram_matrix`` and ``models/smooth/objective_folds``.
 
 Rows are taken in chunks, a chunk in runs. A term goes through at most as many additions as its run has rows in the
 product of the run, whatever order the library takes; products of runs are added in pairs, pairs of pairs and so on, as
