@@ -33,7 +33,7 @@ from perinstance.auditing.rows_again import (
 from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.columns import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import in_order_of
 from perinstance.models.interface import ConfidentialFit, FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile

@@ -1,12 +1,16 @@
-"""Some consecutive rows of a table, what a fold and a map are given; and pieces of it that stay in the cache."""
+"""Rows of a table: blocks, which a fold and a map are given, pieces that stay in the cache, and all rows at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.numerics.array_types import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,3 +46,51 @@ def pieces(X: NDArray, width: int, rows: int | None = None) -> Iterator[slice]:
     rows = rows or max(64, PIECE_BYTES // (8 * max(width, 1)))
     for start in range(0, len(X), rows):
         yield slice(start, min(start + rows, len(X)))
+
+
+#: the Gram matrix of so many people takes 3.2 GB
+MAX_PEOPLE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredRows:
+    """Rows that were gathered; adding two puts them behind each other."""
+
+    parts: tuple[tuple[Floats, Floats], ...]
+    why: str  #: what needs everybody at once, and what to do instead: ``"a kernel model holds ...; use ..."``
+
+    def __post_init__(self) -> None:
+        if sum(len(y) for _, y in self.parts) > MAX_PEOPLE:
+            reason, _, instead = self.why.partition("; ")
+            raise InvalidInput(f"{reason}: more than {MAX_PEOPLE:,} people are refused; {instead}")
+
+    def __add__(self, other: GatheredRows) -> GatheredRows:
+        return GatheredRows(self.parts + other.parts, self.why)
+
+    def table(self) -> tuple[Floats, Floats]:
+        """Return all rows and their targets."""
+        return np.concatenate([x for x, _ in self.parts]), np.concatenate([t for _, t in self.parts])
+
+
+def gather(block: Block, why: str) -> GatheredRows:
+    """Keep the rows of a block."""
+    X, y = block.X, block.y
+    return GatheredRows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),), why)
+
+
+def in_order_of(X: Any, y: Any, what: str = "y") -> Any:
+    """Return ``y`` in the order of the rows of ``X``.
+
+    Only where both have a pandas index and the two differ there is something to do: the same labels in another order
+    are matched, anything else is refused.
+    """
+    ours: Any = getattr(X, "index", None)
+    theirs: Any = getattr(y, "index", None)
+    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
+        return y
+    if len(ours) == len(theirs) and ours.is_unique and theirs.is_unique and ours.isin(theirs).all():
+        return y.reindex(ours)
+    raise InvalidTable(
+        f"X and {what} have different pandas indexes, so it is not clear which rows belong together; "
+        f"align them (X.join, {what}.reindex(X.index)), or pass {what}.to_numpy() to take them by position"
+    )

@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import GatheredRows, gather
+from perinstance.folds.block import Block, GatheredRows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.gram_inverse import GramInverse, column_lengths, invert_gram
 from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement

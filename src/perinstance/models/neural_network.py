@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
-from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import GatheredRows, gather
+from perinstance.folds.block import Block, GatheredRows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats

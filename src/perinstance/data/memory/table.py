@@ -38,8 +38,7 @@ from perinstance.data.source import (
     rows_per_view,
 )
 from perinstance.errors import InvalidTable
-from perinstance.folds.block import Block
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import Block, in_order_of
 
 
 @dataclass(frozen=True, slots=True)

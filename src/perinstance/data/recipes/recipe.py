@@ -15,7 +15,7 @@ from perinstance.data.recipes.arrow_cells import RawTable, RefusedCells, as_arro
 from perinstance.data.recipes.column_kinds import ColumnKind, DeclaredRange, column_kind, left_to_fill_in
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import in_order_of
 from perinstance.numerics.array_types import Floats
 
 INTERCEPT = "intercept"

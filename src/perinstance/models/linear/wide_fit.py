@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import MAX_PEOPLE, gather
+from perinstance.folds.block import MAX_PEOPLE, Block, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.dual_system import DualAnswers, DualSystem, Lengths

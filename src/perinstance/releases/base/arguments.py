@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.errors import InvalidTable
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import in_order_of
 from perinstance.numerics.array_types import Floats
 
 _NOT_NUMBERS = "X and y must be numbers, got something else in some cell; encode it first"

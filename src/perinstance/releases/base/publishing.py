@@ -25,8 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput, ManyReleases, RefusedModel
 from perinstance.event_log import LOG
-from perinstance.folds.block import Block
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import Block, in_order_of
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.models.interface import Problem

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from perinstance.checked_numbers import is_number, one_of, positive, whole_number
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.event_log import LOG
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, GatheredRows, gather, in_order_of
 from perinstance.folds.class_labels import classes_of
-from perinstance.folds.gathered_rows import GatheredRows, gather
-from perinstance.folds.row_order import in_order_of
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem

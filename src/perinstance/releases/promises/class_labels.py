@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from perinstance.checked_numbers import got
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
-from perinstance.folds.row_order import in_order_of
+from perinstance.folds.block import in_order_of
 from perinstance.numerics.array_types import Floats
 
 _KINDS = dict.fromkeys("biuf", "numbers") | dict.fromkeys("UT", "texts") | {"O": "any", "c": "complex"}
