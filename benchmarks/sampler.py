@@ -23,9 +23,9 @@ from perinstance.sampling import (
     ExactOutput,
     ExactPosterior,
     Noisy,
-    NoisyEigenvalue,
     draw,
     fixed_rows,
+    noisy_eigenvalue,
 )
 from perinstance.sampling.grid_draw import quantum
 from perinstance.sampling.grid_rounding import settle
@@ -57,7 +57,7 @@ def draws(console: Console) -> None:
             "output": ExactOutput(equations, 1.0),
             "posterior": ExactPosterior(equations, 1.0),
             "objective": ExactObjective(equations, 1.0),
-            "eigenvalue": NoisyEigenvalue(equations, 1.0),
+            "eigenvalue": noisy_eigenvalue(equations, 1.0),
         }
         for name, ideal in ideals.items():
             spent = seconds(lambda ideal=ideal: unpadded(ideal), 5 if d < 200 else 2)

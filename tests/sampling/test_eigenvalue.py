@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.sampling import ExactGram, NoisyEigenvalue, draw
-from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
+from perinstance.sampling import ExactGram, draw, noisy_eigenvalue
+from perinstance.sampling.eigenvalue_balls import smallest_eigenvalue
 
 
 def enclosed(X, precision=192, alpha=0.0):
@@ -53,8 +53,8 @@ def test_noisy_eigenvalue_is_drawn():
     X = np.random.default_rng(0).standard_normal((60, 4))
     truth = np.linalg.eigvalsh(X.T @ X)[0]
     equations = ExactGram.of(X, np.zeros(60)).normal_equations()
-    draws = [draw(NoisyEigenvalue(equations, 0.5)).values[0] for _ in range(30)]
+    draws = [draw(noisy_eigenvalue(equations, 0.5)).values[0] for _ in range(30)]
     assert abs(np.mean(draws) - truth) < 5 * 0.5 / np.sqrt(30)
     assert 0.2 < np.std(draws) < 0.9
     with pytest.raises(InvalidInput, match="scale"):
-        NoisyEigenvalue(equations, 0.0)
+        noisy_eigenvalue(equations, 0.0)

@@ -103,9 +103,14 @@ def _grid(bound: object, name: str) -> tuple[int, int]:
 def _clip(X: Floats, exponent: int, radius: int) -> tuple[Integers, int]:
     """Integers of each row, of norm at most ``radius``, and the number of rows that had to shrink."""
     k = _integers(X, exponent)
-    over = _norm_exceeds(k, radius)
-    if over.any():
-        k[over] = _shrink(k[over], radius)
+    high, low = _squares(k)
+    r_high, r_low = divmod(radius * radius, 1 << 2 * HALF)
+    over = (high > r_high) | ((high == r_high) & (low > r_low))
+    if over.any():  # floor(|k| R / N) with the sign of k, N an integer no smaller than the norm
+        N = np.ceil(np.sqrt(high[over] * 2.0 ** (2 * HALF) + low[over]))
+        N += np.ceil(N * 2.0**-50)  # three roundings lost less than 2^-50
+        ratio = radius / N * (1 - 2.0**-50)  # and the two roundings from here on less than that
+        k[over] = np.trunc(k[over] * ratio[:, None]).astype(np.int64)
     return k, int(over.sum())
 
 
@@ -125,18 +130,3 @@ def _squares(k: Integers) -> tuple[Integers, Integers]:
     low = (b * b).sum(axis=1) + (((a * b).sum(axis=1) & ((1 << (HALF - 1)) - 1)) << (HALF + 1))
     high = (a * a).sum(axis=1) + ((a * b).sum(axis=1) >> (HALF - 1))
     return high + (low >> 2 * HALF), low & ((1 << 2 * HALF) - 1)
-
-
-def _norm_exceeds(k: Integers, radius: int) -> NDArray[np.bool_]:
-    high, low = _squares(k)
-    r_high, r_low = divmod(radius * radius, 1 << 2 * HALF)
-    return (high > r_high) | ((high == r_high) & (low > r_low))
-
-
-def _shrink(k: Integers, radius: int) -> Integers:
-    """``floor(|k| R / N)`` with the sign of k, N an integer no smaller than the norm."""
-    high, low = _squares(k)
-    N = np.ceil(np.sqrt(high * 2.0 ** (2 * HALF) + low))
-    N += np.ceil(N * 2.0**-50)  # three roundings lost less than 2^-50
-    ratio = radius / N * (1 - 2.0**-50)  # and the two roundings from here on less than that
-    return np.trunc(k * ratio[:, None]).astype(np.int64)

@@ -84,7 +84,7 @@ class PerturbedLogistic:
             raise Undecided
         r = a * arb(1.4)
         columns = W.transpose().tolist()
-        return [t + _ball(r * _length(column)) for t, column in zip(theta, columns, strict=True)]
+        return [t + arb(0, (r * _length(column)).abs_upper()) for t, column in zip(theta, columns, strict=True)]
 
     def _gradient(self, rows: Matrix, theta: list[Ball], b: list[Ball]) -> list[Ball]:
         eta = product(rows, theta)
@@ -133,8 +133,3 @@ def _length(v: Sequence[Ball]) -> Ball:
     for x in v:
         total = total + x.abs_upper() ** 2
     return total.sqrt().abs_upper()
-
-
-def _ball(radius: Ball) -> Ball:
-    """Return the ball of this radius around 0."""
-    return arb(0, radius.abs_upper())

@@ -32,8 +32,8 @@ from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.window import FloatWindow, Window
 from perinstance.sampling import GRID, ExactGram, FixedRows
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, exact, product
+from perinstance.sampling.eigenvalue_balls import smallest_eigenvalue
 from perinstance.sampling.ideal_laws import factor
-from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -21,7 +21,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.base.row_sums import halvings, lengths, products
-from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, NoisyEigenvalue, draw, exact_sums
+from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, draw, exact_sums, noisy_eigenvalue
 from perinstance.sampling.ball_arithmetic import exact
 from perinstance.sampling.fixed_point import fixed_rows
 from perinstance.sampling.ideal_laws import estimate
@@ -148,7 +148,7 @@ class ExactWindow:
 
     def eigenvalue(self, scale: float) -> float:
         """``lambda_min(X'X) + scale z``."""
-        return float(draw(NoisyEigenvalue(self._sums.normal_equations(), scale)).values[0])
+        return float(draw(noisy_eigenvalue(self._sums.normal_equations(), scale)).values[0])
 
     def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
         """``log(B_y + B_x ||theta||) + scale z`` with ``theta = (X'X + ridge I)^-1 X'y``."""

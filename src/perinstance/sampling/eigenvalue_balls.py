@@ -7,45 +7,25 @@ positive definite proves ``t < lambda_min``. Both hold for any v and t, so the g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import positive
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, exact, inverse_factor, product
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
-from perinstance.sampling.random_bits import BitString, variate
+from perinstance.sampling.ideal_laws import Noisy
 
 GUARD = 64  # bits of the working precision that the proofs may lose
 STRIDE = 16
 ROUNDS = 16  # one is the rule; clustered small eigenvalues need a few
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NoisyEigenvalue:
-    """``lambda_min(H) + scale z``: an ideal distribution for ``draw``."""
-
-    equations: NormalEquations
-    scale: float
-
-    def __post_init__(self) -> None:
-        positive("scale", self.scale)
-
-    @property
-    def d(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def work(self) -> int:
-        """Two factorisations, and the iteration between them."""
-        return 3 * self.equations.d**3
-
-    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
-        """Enclose the noisy eigenvalue."""
-        return [smallest_eigenvalue(self.equations) + exact(self.scale) * variate("gaussian", strings[0], n)]
+def noisy_eigenvalue(equations: NormalEquations, scale: float) -> Noisy:
+    """Return ``lambda_min(H) + scale z``, an ideal distribution for ``draw``: two factorisations, and an iteration."""
+    return Noisy([partial(smallest_eigenvalue, equations)], positive("scale", scale), work=3 * equations.d**3)
 
 
 def smallest_eigenvalue(equations: NormalEquations) -> Ball:
@@ -54,7 +34,10 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
     guess, v, norm = _guess(equations)
     _, W = _proved_below(H, guess, norm, -48)
     for _ in range(ROUNDS):
-        v = _inverse_iteration(W, v)
+        for _ in range(4):  # the error falls by (lambda_1 - t)/(lambda_2 - t) in each step, t the shift of W
+            v = [value.mid() for value in product(W.transpose(), product(W, v))]
+            largest = max(abs(value) for value in v)
+            v = [(value / largest).mid() for value in v]
         upper = _rayleigh(H, v).upper()
         # where the proof does not come as close as wished, W still is a better shift
         lower, W = _proved_below(H, upper, norm, GUARD - ctx.prec)
@@ -83,23 +66,11 @@ def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Mat
     for e in range(closest, 2 + STRIDE, STRIDE):
         shift = (t - norm * arb((1, e))).lower()
         try:
-            return shift, inverse_factor(_shifted(H, shift))
+            shifted = [[value - shift if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
+            return shift, inverse_factor(shifted)
         except Undecided:
             continue
     raise Undecided
-
-
-def _inverse_iteration(W: Matrix, v: list[Ball]) -> list[Ball]:
-    """A few steps; the error falls by ``(lambda_1 - t)/(lambda_2 - t)`` in each, t the shift of W."""
-    for _ in range(4):
-        v = [value.mid() for value in product(W.transpose(), product(W, v))]
-        largest = max(abs(value) for value in v)
-        v = [(value / largest).mid() for value in v]
-    return v
-
-
-def _shifted(H: Rows, t: Ball) -> Rows:
-    return [[value - t if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
 
 
 def _rayleigh(H: Rows, v: Sequence[Ball]) -> Ball:
