@@ -146,6 +146,8 @@ SIX_NODES = 1.4e-18
 LEVEL_SHARE = 1e-12
 #: Logarithms and exponentials of complex numbers, where moments of two levels are mixed: some units.
 MIXED_MOMENTS = 2e-15
+#: Masses below this are left out where moments are taken, and charged: products of them would underflow.
+VANISHED = 1e-200
 #: How close to its goal, in logarithms of delta, an epsilon is solved for on a line.
 SOLVED_STEP = 3e-10
 #: Epsilons below this have nothing to say: lines are as fine as for this one.
