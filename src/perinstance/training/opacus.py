@@ -151,8 +151,8 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     # the probability with which torch.rand() < rate: 24 bits decide, so it may be a little larger
     rate = float(min(np.ceil(float(np.float32(sampler.sample_rate)) * 2.0**24) / 2.0**24, 1.0))
     plain = type(optimizer) is DPOptimizer
-    noise_multiplier, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
-    watched = OpacusWatch(len(loader.dataset), rate, noise_multiplier, clip, OPACUS_ADDS if plain else 0.0)
+    noise, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
+    watched = OpacusWatch(len(loader.dataset), rate, noise, clip, OPACUS_ADDS if plain else 0.0)
     if resume is not None:
         _refuse_other(resume, watched)
         watched = resume
@@ -162,11 +162,10 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
             f"the accountant's history has {taken:,} steps that were not watched, and they cost as much as others. "
             f"{RESUME}; or make_private with a new PrivacyEngine, if the model begins anew"
         )
-    ahead = loader.num_workers * (loader.prefetch_factor or 0)
 
     class RecordingSampler(type(sampler)):  # type: ignore[misc]  # Opacus asks for its class
         def __iter__(self) -> Iterator[list[int]]:
-            return watched._drawn(super().__iter__(), ahead)
+            return watched._drawn(super().__iter__(), loader.num_workers * (loader.prefetch_factor or 0))
 
     recording = RecordingSampler.__new__(RecordingSampler)
     recording.__dict__.update(sampler.__dict__)
@@ -176,7 +175,7 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     inner = getattr(collate, "wrapped_collator_fn", None) or getattr(collate, "keywords", {}).get("collate_fn")
     if inner is not default_collate:
         loader.collate_fn = _OrderChecked(collate, out_of_order)
-    account = optimizer.step_hook
+    account: Any = optimizer.step_hook
     accumulate: Any = getattr(optimizer, "accumulate", None)
 
     def told() -> None:
