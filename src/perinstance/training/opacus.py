@@ -1,15 +1,11 @@
 """``watch(privacy_engine, optimizer, loader)``: a ``Watch`` over a training with Opacus, beside its own accountant.
 
-How it looks on (tested with Opacus 1.6; what it relies on is the same in 1.5):
-
-- **who was sampled**: the loader's Poisson sampler is replaced by one that yields the same and writes it down. A
-  collate function of the user's own is called a second time for each batch, with the rows reversed, to see that it
-  keeps their order;
-- **how long gradients were**: Opacus divides ``max_grad_norm`` by everybody's length (plus 1e-6) to clip them; the clip
-  is replaced by the same number that keeps what it was divided by. Ghost clipping leaves the lengths in
-  ``_norm_sample`` of the parameters. Nothing is computed twice;
-- **when a step was taken**: the optimizer's step hook, called after the accountant's. Physical batches of a
-  ``BatchMemoryManager`` belong to one step. Steps must be those of the accountant's history.
+How it looks on (tested with Opacus 1.6; what it relies on is the same in 1.5). Who was sampled: the loader's Poisson
+sampler is replaced by one that yields the same and writes it down; a collate function of the user's own is called a
+second time, with the rows reversed, to see that it keeps their order. How long gradients were: Opacus divides
+``max_grad_norm`` by everybody's length (plus 1e-6) to clip them, and the clip is replaced by a number that keeps what
+it was divided by; ghost clipping leaves the lengths in ``_norm_sample`` of the parameters. When a step was taken: the
+optimizer's step hook, after the accountant's; physical batches of a ``BatchMemoryManager`` belong to one step.
 
 A watch never stops a training: what it cannot see is remembered, and ``audit`` refuses with the reason.
 """
@@ -103,10 +99,8 @@ class OpacusWatch(Watch):
 
     def _told(self, lengths: Any, tensors: list[Any]) -> None:
         """Keep the lengths of a physical batch, which follow from ``tensors``."""
-        import torch
-
         self._lengths.append(lengths.detach())
-        if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors):
+        if any(tensor.dtype.itemsize < 4 for tensor in tensors):
             self._trouble = self._trouble or "gradients in half precision are clipped to more; train in float32"
 
     def _stepped(self, noise_multiplier: float, clip: float) -> None:

@@ -60,17 +60,6 @@ def simulate(
 
     For small problems: each training takes as long as the release, and a delta far below one over ``trainings`` is
     not seen. Labels that are none of the declared classes, and rows with a missing cell, count as in ``fit``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import perinstance as pi
-    >>> from sklearn.linear_model import Ridge
-    >>> X, y = np.ones((3, 1)), np.array([1.0, 0.0, 2.0])
-    >>> release = pi.NoisyDescent(Ridge(fit_intercept=False), steps=2, clip=1.0, noise=1.0)
-    >>> found = pi.training.simulate(release, X, y, 2, 0.5, trainings=200, rng=np.random.default_rng(0))
-    >>> bool(found.low <= release.promise().delta(0.5)), found.kind
-    (True, 'estimate')
     """
     if not isinstance(release, NoisyDescent):
         raise InvalidInput(f"trainings of a NoisyDescent are simulated, got {type(release).__name__}")

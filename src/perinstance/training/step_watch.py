@@ -37,8 +37,6 @@ ASSUMED = {
 }
 #: Batches whose sizes have a probability below this under Poisson sampling are refused.
 UNBELIEVABLE = 2.0**-40
-BATCHES = ("secret", "known")
-UNKNOWN = ("clip", "own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +196,8 @@ class Watch:
         """
         self._catch_up()
         delta = probability("delta", delta)
-        reading = "known" if one_of("batches", batches, BATCHES) == "known" else one_of("unknown", unknown, UNKNOWN)
+        reading = one_of("unknown", unknown, ("clip", "own"))
+        reading = "known" if one_of("batches", batches, ("secret", "known")) == "known" else reading
         if not self._steps:
             raise InvalidInput("no step was told yet; call step(indices, norms) in the training loop")
         names = None
@@ -232,9 +231,8 @@ class Watch:
         """Return the pairs of the reading, one per person."""
         self._catch_up()
         if batches == "known":
-            return GaussianShift(
-                np.sqrt(self._squares * (1.0 + self._steps * UNIT)) / self.noise_multiplier * NORM_UP, "estimate"
-            )
+            squares = self._squares * (1.0 + self._steps * UNIT)
+            return GaussianShift(np.sqrt(squares) / self.noise_multiplier * NORM_UP, "estimate")
         return self._composed(self._counts.astype(np.float64), unknown)
 
     def rounding(self, delta: float = 1e-6, unknown: str = "clip") -> Floats:
@@ -249,7 +247,7 @@ class Watch:
         return np.maximum(raised - least, 0.0)
 
     def _catch_up(self) -> None:
-        """Count what was told and not counted yet: nothing here."""
+        """Find out whether something was missed: nothing here."""
 
     def _composed(self, counts: Floats, unknown: str) -> Pairs:
         return counted_steps(self.rate, self.noise_multiplier, 1.0, _all_steps(counts, self._steps, unknown))
@@ -266,17 +264,13 @@ class Watch:
         variance = n * q * (1.0 - q)
         same = -0.5 * math.log(max(4.0 * variance, 1.0)) * (self._steps - 1)
         if smallest == largest and same < math.log(UNBELIEVABLE):
-            raise InvalidInput(
-                f"all {self._steps:,} batches have the same size: they are not Poisson samples, whose sizes differ, "
-                "and their losses may be larger than what would be read here; sample each person independently"
-            )
+            why = "no Poisson samples, whose sizes differ, and may cost more; sample each person independently"
+            raise InvalidInput(f"all {self._steps:,} batches have the same size: they are {why}")
         # Bernstein: the number of all samples together
         off, total = abs(self._sampled - n * q * self._steps), variance * self._steps
         if -(off**2) / (2.0 * (total + off / 3.0)) < math.log(UNBELIEVABLE / 2.0):
-            found = f"{self._sampled / self._steps:,.1f} on average instead of {n * q:,.1f}"
-            raise InvalidInput(
-                f"the batches do not have the size that rate={q:g} gives: {found}; pass the rate that was used"
-            )
+            found = f"{self._sampled / self._steps:,.1f} on average instead of {n * q:,.1f}; pass the rate in use"
+            raise InvalidInput(f"the batches do not have the size that rate={q:g} gives: {found}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.people:,} people, {self.steps:,} steps, rate={self.rate:g})"
