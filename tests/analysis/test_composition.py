@@ -103,13 +103,6 @@ def test_advanced_composition_has_its_printed_constants():
         advanced_bound([0.1], 0.0)
 
 
-def test_people_must_agree():
-    with pytest.raises(InvalidInput):
-        composition([GaussianShift([0.1]), GaussianShift([0.1, 0.2])], 1e-6)
-    with pytest.raises(InvalidInput):
-        composition([], 1e-6)
-
-
 def test_the_odometer_says_what_its_number_is_worth():
     pairs = [GaussianShift([0.1, 0.2])] * 3
     planned, adaptive = odometer(pairs, fixed_in_advance=True), odometer(pairs, fixed_in_advance=False)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import variants
-from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 
 
@@ -51,10 +50,3 @@ def test_an_audit_will_do():
     assert table.random_dp(0.4) == pytest.approx(GaussianShift([0.2]).epsilon(1e-5)[0])
     assert list(table.to_frame().columns) == list(table)
     assert "largest" in str(table)
-
-
-def test_what_is_not_there_is_said():
-    with pytest.raises(InvalidInput):
-        variants(GaussianShift([0.1]))
-    with pytest.raises(InvalidInput):
-        variants(GaussianShift([0.1]), 1e-6)["hamming"]

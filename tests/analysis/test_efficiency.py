@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import efficiency, optimisation_error
-from perinstance.errors import InvalidInput
 
 
 def world(seed, n=40, d=3):
@@ -52,12 +51,3 @@ def test_the_optimisation_error_is_a_chi_square(d, gamma):
     for share in (0.1, 0.5, 0.99):
         assert np.mean(gap <= answer.quantile(share)) == pytest.approx(share, abs=0.006)
     assert answer.exceeds(answer.quantile(0.9)) == pytest.approx(0.1)
-
-
-def test_nonsense_is_refused():
-    with pytest.raises(InvalidInput):
-        efficiency(np.eye(2), 1.0, 1.0, 1.0, [1.0])
-    with pytest.raises(InvalidInput):
-        efficiency(np.zeros((2, 2)), 0.0, 1.0, 1.0, [1.0, 1.0])
-    with pytest.raises(InvalidInput):
-        optimisation_error(0, 1.0)

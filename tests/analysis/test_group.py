@@ -6,7 +6,7 @@ import pytest
 
 from perinstance.analysis import chain_bound, chain_pairs, group, group_pairs
 from perinstance.analysis.group_privacy import chain
-from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.errors import NumericalTrouble
 from perinstance.pairs import PosteriorSamplePair
 from tests.analysis.worlds import fit_of, release_of, table
 
@@ -86,14 +86,3 @@ def test_the_chain_spends_its_delta():
     c = chain(pairs, 1e-6)
     assert 0.99e-6 < c.delta <= 1e-6
     assert c.epsilon >= pairs.epsilon(1e-6).sum()
-
-
-def test_input_is_checked():
-    release = release_of("posterior")
-    rng = np.random.default_rng(0)
-    X, y = table(rng, 20, 3)
-    fit = fit_of(release, X, y)
-    with pytest.raises(InvalidInput):
-        group(release, fit, X[:2, :2], y[:2])
-    with pytest.raises(InvalidInput):
-        chain_bound([-1.0], [0.1])
