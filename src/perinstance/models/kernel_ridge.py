@@ -10,7 +10,7 @@ predictions. For an outsider ``v = k(x,x) - k_x'Mk_x``, ``r = y - k_x'dual`` and
 
 The truth is that of the exact kernel at the rows, points and parameters as they are (floats): the predictions are
 ``K_T M y`` without any rounding. What the evaluation of the kernel, the factorisation, solutions and sums may have lost
-is bounded for each person (``covariance_functions``, ``gram_inverse``) and charged; a kernel that nobody has bounded
+is bounded for each person (``kernel_functions``, ``gram_inverse``) and charged; a kernel that nobody has bounded
 gives estimates. With alpha next to the rounding of K the answers are upper bounds, and large. How far the float64
 predictions that a release publishes are from the exact ones is not part of a person's distance.
 """
