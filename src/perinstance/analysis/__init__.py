@@ -1,7 +1,6 @@
 """What the losses mean: distributions, everyone, groups, composition, worst cases, generalisation.
 
-Every answer is a frozen record with its ``kind`` and its ``assumptions``. All of them are confidential unless they say
-otherwise: they are functions of the data.
+Every answer is a frozen record with its ``kind`` and its ``assumptions``, confidential unless it says otherwise.
 """
 
 from perinstance._lazy_loading import load_when_used

@@ -1,8 +1,6 @@
-"""Losses over data sets that vary: of one person, or of people who are drawn too.
-
-Data sets that somebody can draw (``one``), what is left of a table when k random people stay away (``subsets``), data
-sets from a prior (``prior``). All data sets within bounds are for ``worst_case.personal_dp``. What comes back is a
-Monte-Carlo sample of losses, which tells how far to trust it.
+"""Losses over data sets that vary: of one person (``one_person``), or of people who are drawn too
+(``over_random_tables``). What comes back is a Monte-Carlo sample of losses, which tells how far to trust it. All data
+sets within bounds are for ``personal_dp``.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from perinstance.analysis import noisy_mean
 from perinstance.analysis.branch_and_bound import Found, grid, objective_pairs, search
 from perinstance.analysis.declared_bounds import declared_bound, ridge_mechanism
+from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, CANCELLED, SAME
@@ -193,9 +194,8 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
 
 
 def _check_number(name: str, value: Any, least: int) -> None:
-    if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least):
-        return
-    raise InvalidInput(f"{name} must be a whole number >= {least}, or None, got {value!r}; it is public")
+    if value is not None and not (is_whole(value) and value >= least):
+        raise InvalidInput(f"{name} must be a whole number >= {least}, or None, got {value!r}; it is public")
 
 
 def personal_dp(

@@ -84,7 +84,7 @@ class SoftmaxObjective(RowObjective):
         K, p = self.classes, len(theta) // self.classes
         scores = self.scores(X, theta[None])[:, 0]
         pi, hessian = softmax(scores, axis=1), np.zeros((K, p, K, p))
-        x = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+        x = design(X, self.fit_intercept)
         for k in range(K):
             for m in range(k, K):
                 s = -pi[:, k] * pi[:, m] if m > k else pi[:, k] * (1 - pi[:, k])
