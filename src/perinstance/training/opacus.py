@@ -33,6 +33,9 @@ NOT_POISSON = (
     "batches may be larger than those of Poisson samples, and no formula here holds for them; use make_private(..., "
     "poisson_sampling=True) on one machine, and pass the loader it returns"
 )
+OUT_OF_ORDER = (
+    "the collate function does not keep the order of the rows in a batch, so lengths would be those of other people"
+)
 NO_STEP = (
     "batches were drawn that no watched step followed; take one step for each, empty ones too, and measure accuracy "
     "on another loader"
@@ -65,8 +68,8 @@ class OpacusWatch(Watch):
         at = self._attached
         if self._trouble is None and at is not None:  # the accountant is told of every step, in whatever process
             history = at.accountant.history
-            known = sum(taken for *declared, taken in history if declared == [self.noise_multiplier, at.rate])
             told = sum(taken for _, _, taken in history)
+            known = sum(taken for *declared, taken in history if declared == [self.noise_multiplier, at.rate])
             if not known == told == self._steps:
                 seen = f"{known:,} of them with this noise and rate, and {self._steps:,} were seen"
                 self._trouble = f"the accountant's history has {told:,} steps, {seen}. {RESUME}"
@@ -81,10 +84,7 @@ class OpacusWatch(Watch):
         if at is not None and at.optimizer.step_hook is not at.hook:
             self._trouble = "another step hook took its place; attach yours before the watch, which calls it"
         elif at is not None and at.out_of_order[0]:
-            self._trouble = self._trouble or (
-                "the collate function does not keep the order of the rows in a batch (it sorts, or draws at random), "
-                "so lengths would be those of other people; sort elsewhere"
-            )
+            self._trouble = self._trouble or OUT_OF_ORDER
 
     def _drawn(self, sampler: Iterator[list[int]], ahead: int) -> Iterator[list[int]]:
         """Write down who is sampled; ``ahead`` batches may be fetched before the one that is trained on."""

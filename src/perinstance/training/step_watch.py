@@ -212,7 +212,6 @@ class Watch:
         losses = pairs.epsilon(delta)
         if batches == "secret":  # whoever knows the batches is not what the promise is about
             losses = np.minimum(losses, release.promise().epsilon(delta))
-        nothing = np.full(self.people, np.nan)
         return Audit(
             release=release,  # type: ignore[arg-type]  # it is trained elsewhere: nothing can be fitted or refined
             fit=NoFit(self.people),
@@ -221,8 +220,8 @@ class Watch:
             ids=names,
             flavour=Flavour("numpy"),
             losses=losses,
-            leverages=nothing,
-            residuals=nothing,
+            leverages=np.full(self.people, np.nan),
+            residuals=np.full(self.people, np.nan),
             inside=True,
             n_features=0,
         )

@@ -107,11 +107,6 @@ class SmoothFit:
         """Return the sweep that further sums are taken by."""
         return NamelessSweep(sweep) if self.nameless else sweep
 
-    @property
-    def gradient_norm(self) -> float:
-        """The Euclidean norm of the gradient at theta: the proof of stationarity."""
-        return float(np.linalg.norm(self.gradient))
-
 
 def check_targets(block: Block, objective: SmoothObjective) -> Targets:
     """Refuse targets outside the loss's domain; count the people."""
