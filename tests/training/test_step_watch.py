@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -98,16 +96,6 @@ def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
         told()[0].audit(ids=names[:5])
     with pytest.raises(InvalidTable):
         told()[0].audit(ids=[*names[:5], "p0"])
-
-
-def test_it_goes_on_after_a_pickle():
-    watch, members, norms = told()
-    again = pickle.loads(pickle.dumps(watch))
-    for one in (watch, again):
-        one.step([1, 3], [0.5, 5.0])
-        one.step([], [])
-    assert again.steps == watch.steps == 26
-    assert (again._counts == watch._counts).all() and (again._squares == watch._squares).all()
 
 
 def test_batches_that_are_no_poisson_samples_are_refused():
