@@ -57,7 +57,7 @@ def statement(
     table = o.open_table(file, delimiter, decimal, published.recipe)
     ids = table.read_ids(id)
     rows = _rows(published, table, target, id)
-    public = {"delta": delta, "y_bound": y_bound, "people": people}
+    public: dict[str, Any] = {"delta": delta, "y_bound": y_bound, "people": people}
     if only is not None:
         if only not in ids:
             raise InvalidInput("--only names nobody of the file; ids are compared exactly as written")

@@ -1,7 +1,5 @@
-"""What may leave the room: statements to people, from their own row and what is public (``statements``, read first),
-their words (``wording``, data in ``wording_en.json``), pages in bulk (``statement_pages``), a summary for regulators
-(``summaries``), everybody's losses with noise (``published_losses``), and pairs for other tools
-(``interchange``).
+"""What may leave the room: statements to people from their own row (``statements``, read first), pages in bulk, a
+summary for regulators, everybody's losses with noise (``published_losses``), pairs for other tools (``interchange``).
 """
 
 from __future__ import annotations

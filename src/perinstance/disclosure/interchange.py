@@ -7,9 +7,8 @@ pair: the answer is the smallest Gaussian shift that, with a probability of anyt
 (``pairs.bounded``). So it is a pair like any other.
 
 A privacy-loss distribution of dp_accounting is made from the profile by "connect the dots" (Doroshenko et al. 2022,
-arXiv 2207.04380): at multiples of the interval its delta is the pair's own (raised by a billionth for rounding),
-between them it is above, by less than the profile falls from one multiple to the next. It never says less than the
-pair. Events say what they can express.
+arXiv 2207.04380): at multiples of the interval its delta is the pair's own (raised for rounding), between them it is
+above, by less than the profile falls from one to the next. It never says less than the pair.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.composition import compose, pairs_of_promise
 from perinstance.pairs.kinds import is_bound
 
-POINTS = 1500  # at which an incoming profile is looked at; the pair is above it by at most one step of epsilon:
+POINTS = 1500  # at which an incoming profile is looked at; the pair is above it by at most one step of epsilon
 FIRST_STEP = 2.0**-12  # of the whole range; then each is half a percent longer than the one before
 LARGEST_EPSILON = 512.0
 LEFT_OUT = 2.0**-13  # of the delta that is asked for: charged as a probability of anything at all, for the far tail
@@ -219,7 +218,6 @@ def _profile(pairs: Pairs, epsilons: Floats, direction: Direction) -> Floats:
 
 
 def _refuse_unfit(pairs: Pairs, where: str) -> None:
-    """Refuse several people, and estimates."""
     if len(pairs) != 1:
         raise InvalidInput(f"one person at a time, got {len(pairs)}; take pairs[i]")
     if not is_bound(pairs.kind):

@@ -129,7 +129,6 @@ class PublishedLosses(ShownAsTable):
 
     def summary(self) -> dict[str, Any]:
         """Return bins, counts, quantiles and promise as plain data: what a regulator's summary holds."""
-        quantiles = [self.quantile(share) for share in SHOWN]
         return {
             "losses_delta": self.losses_delta,
             "kind": self.kind,
@@ -140,7 +139,7 @@ class PublishedLosses(ShownAsTable):
             "failure": self.failure,
             "quantiles": [
                 {"share": one.share, "low": one.low, "high": one.high if math.isfinite(one.high) else None}
-                for one in quantiles
+                for one in map(self.quantile, SHOWN)
             ],
         }
 
@@ -211,15 +210,26 @@ def publish_losses(
         refuse_other_people(audit, table, sweep)  # the ledger charges those who were audited
         output = output_of(release, published, sweep.n_features + mechanism.fit_intercept) if ridge else None
         if ridge and mechanism.family == "output":
-            _check_lengths(sweep, _rows(mechanism), bound)
-        with _charged(ledger, key, audit, split):
+            long = bound * bound * OWN_ROW_UP
+            if sweep.fold(lambda block: int((squared_norms(_rows(mechanism)(block)) > long).sum())):
+                raise InvalidInput(  # said to the curator alone
+                    "rows of the table are longer than x_bound, and then nothing bounds a distance: declare a bound "
+                    "that holds for everybody who could be in the table, or clip rows by a recipe before the release"
+                )
+        charge: Any = nullcontext()
+        if ledger is not None:  # before anything is drawn; an interrupted publication stays reserved
+            if audit.ids is None:
+                raise InvalidInput("a ledger follows people by their ids; pass ids= to audit")
+            pairs = GaussianShift(np.full(len(audit), split.distance), "upper")
+            charge = ledger.reserve_pairs(audit.ids, pairs, key, mechanism="a noisy histogram of losses")
+        with charge:
             terms = None if output is None else _terms(sweep, output, mechanism, bound, split)
             bins = _bins(sweep, published, _rows(mechanism), terms, lines, audit.delta)
             true = np.bincount(bins, minlength=len(lines) + 1).tolist()
             counts = drawn(true, [split.noise] * len(true))
     finally:
         sweep.close()
-    promised = getattr(release, "epsilon", None)  # by the release itself, to everybody
+    promised: Any = getattr(release, "epsilon", None)  # by the release itself, to everybody
     holds = promised is not None and mechanism.promises and float(release.delta) <= audit.delta
     return PublishedLosses(
         method=mechanism.name,
@@ -245,16 +255,6 @@ def _declared(mechanism: Mechanism, x_bound: Any) -> float:
         )
     square = positive("x_bound", x_bound) ** 2 + mechanism.fit_intercept
     return float(np.sqrt(square)) * BOUND_UP
-
-
-def _charged(ledger: Any, key: str, audit: Audit, split: SplitPromise) -> Any:
-    """Charge before anything is drawn; an interrupted publication stays reserved."""
-    if ledger is None:
-        return nullcontext()
-    if audit.ids is None:
-        raise InvalidInput("a ledger follows people by their ids; pass ids= to audit")
-    pairs = GaussianShift(np.full(len(audit), split.distance), "upper")
-    return ledger.reserve_pairs(audit.ids, pairs, key, mechanism="a noisy histogram of losses")
 
 
 def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, split: SplitPromise) -> PublicTerms:
@@ -289,15 +289,6 @@ def _rows(mechanism: Mechanism) -> Rows:
         return np.column_stack([X, np.ones((len(X), int(mechanism.fit_intercept)))])
 
     return rows
-
-
-def _check_lengths(sweep: Sweep, rows: Rows, bound: float) -> None:
-    """Refuse a table that breaks its bound, before anything is charged or drawn. Said to the curator alone."""
-    if sweep.fold(lambda block: int((squared_norms(rows(block)) > bound * bound * OWN_ROW_UP).sum())):
-        raise InvalidInput(
-            "rows of the table are longer than x_bound, and then nothing bounds a distance: declare a bound that holds "
-            "for everybody who could be in the table, or clip rows by a recipe before the release"
-        )
 
 
 def _bins(

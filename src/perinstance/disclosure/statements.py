@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Formatter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +44,7 @@ class Wording:
         if missing:
             raise InvalidInput(f"the wording lacks {', '.join(missing)}; copy the English one and translate it")
         for name, text in english.items():
-            wanted, mine = _places(name, text), self.sentences[name]
+            wanted, mine = _places(name, text), cast(object, self.sentences[name])
             if not isinstance(mine, str) or _places(name, mine) != wanted:
                 raise InvalidInput(f"the sentence {name!r} must have the places {sorted(wanted)} and no others")
 
@@ -111,7 +111,8 @@ class Statement(ShownAsTable):
         if self.log_odds is not None:
             told.append(words.say("log_odds", low=_least(self.log_odds[0]), high=_factor(self.log_odds[1])))
         if self.promise is not None and self.own_row:
-            told.append(words.say("promise", **_promised(*self.promise)))
+            epsilon, delta = map(declared_text, self.promise)
+            told.append(words.say("promise", factor=_factor(self.promise[0]), epsilon=epsilon, delta=delta))
         told += [words.say(name, **numbers) for name in self.assumptions]
         return (*told, words.say("closing", version=__version__))
 
@@ -281,7 +282,3 @@ def _least(log_odds: float) -> str:
     """Write a factor that is no larger than the odds' least: rounded down by writing one over it rounded up."""
     least = math.exp(log_odds) if log_odds > -LARGEST else 0.0
     return "0" if least < SMALLEST_SHOWN else f"{math.floor(least * 1e4) / 1e4:.4g}"
-
-
-def _promised(epsilon: float, delta: float) -> dict[str, str]:
-    return {"factor": _factor(epsilon), "epsilon": declared_text(epsilon), "delta": declared_text(delta)}

@@ -68,7 +68,8 @@ class Ledger:
         filter: Budget | None = None,
         secret: bytes | None = None,
     ) -> None:
-        if secret is not None and (not isinstance(secret, bytes) or len(secret) < 16):
+        given: object = secret
+        if given is not None and (not isinstance(given, bytes) or len(given) < 16):
             raise InvalidInput("secret must be at least 16 bytes; try secrets.token_bytes(32), and keep it elsewhere")
         database: Database
         if isinstance(place, str) and "://" in place:

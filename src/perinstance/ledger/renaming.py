@@ -29,7 +29,7 @@ FEW = 16
 
 def rewrite_ids(log: EventLog, folder: Path, names: Mapping[str, str]) -> int:
     """Give people other ids in all releases; return how many files were written anew."""
-    texts = (*names, *names.values())
+    texts: tuple[object, ...] = (*names, *names.values())
     if not all(isinstance(one, str) and is_unicode(one) for one in texts):
         raise InvalidInput("ids are texts, exactly as they were charged, got something else; pass {'old': 'new'}")
     if len(set(names.values())) < len(names):

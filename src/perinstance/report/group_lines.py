@@ -66,10 +66,10 @@ def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:
 
 
 def _rows(found: Mapping[str, tuple[int, Floats]]) -> list[charts.GroupRow]:
-    rows = [
-        charts.GroupRow(clean(name, 40), people, *map(float, quantiles), people < SMALL_GROUP)
-        for name, (people, quantiles) in found.items()
-    ]
+    rows = []
+    for name, (people, quantiles) in found.items():
+        median, q95, top = map(float, quantiles)
+        rows.append(charts.GroupRow(clean(name, 40), people, median, q95, top, people < SMALL_GROUP))
     return sorted(rows, key=lambda row: -row.largest)
 
 

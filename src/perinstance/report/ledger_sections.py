@@ -112,7 +112,8 @@ def cost_section(asked: PageRequest) -> Iterator[Section]:
         return
     shares = [asked.overview.share(k) for k in range(len(grown))]
     order = list(range(len(grown))) if asked.redact else sorted(range(len(grown)), key=lambda k: -shares[k])
-    rows, lines = [], []
+    rows: list[charts.GroupRow] = []
+    lines = []
     for k in order:
         part, levels = grown[k], asked.levels(grown[k].added)
         people, name = part.release.people, clean(part.release.key, 40)
@@ -181,7 +182,7 @@ def exposed_section(asked: PageRequest) -> Iterator[Section]:
         heads.append("Of the limit")
         parts = [words.share_at_most(min(person.epsilon / asked.limit, 1e6)) for person in asked.overview.worst]
         lines = [[*line, part] for line, part in zip(lines, parts, strict=True)]
-    tables = (SectionTable("The largest totals", heads, lines),)
+    tables: tuple[SectionTable, ...] = (SectionTable("The largest totals", heads, lines),)
     if asked.redact:
         lead, tables = "Left out of this redacted copy: single people cannot be listed without exposing them.", ()
     yield Section("worst", "Who has lost most", lead if asked.redact or len(lines) > 1 else "", tables=tables)

@@ -23,10 +23,8 @@ from perinstance.report.svg import clean
 from perinstance.report.words import release_line
 
 if TYPE_CHECKING:
-    from perinstance.auditing.loss_sketch import LossSketch
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures
-    from perinstance.auditing.scattered_audit import ScatteredAudit
 
 LEVELS = (0.5, 0.95, 0.99, 1.0)  #: of the cards
 MOST_EXPOSED = 10
@@ -121,8 +119,8 @@ class ReportRequest:
         return most, weakest("upper", self.kind)  # never exact, and no bound where the losses are estimates
 
 
-def weighted(found: Audit | ScatteredAudit | LossSketch, most: float) -> tuple[Floats, NDArray | None]:
-    """Return losses and how many people have each, None for one each; what is promised (``most``) bounds them all."""
+def weighted(found: Any, most: float) -> tuple[Floats, NDArray | None]:
+    """Return the losses of an audit or a sketch, and how many people have each (None: one); ``most`` bounds them."""
     found = getattr(found, "sketch", found)
     epsilon, people = found.weighted() if hasattr(found, "weighted") else (np.asarray(found.epsilon, float), None)
     return np.minimum(epsilon, most), people

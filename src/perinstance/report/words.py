@@ -221,10 +221,11 @@ def release_line(release: Release) -> str:
     return "".join(word if isinstance(word, str) else number(word) for word in release.mechanism().words)
 
 
-def accuracy_cost(audit: Audit | ScatteredAudit) -> float | None:
+def accuracy_cost(audit: Any) -> float | None:
     """Return the root mean square change that the noise makes to a prediction: ``sqrt(tr(root' X'X root) / n)``."""
     fit, release = audit.fit, audit.release
     gram, n = fit.gram, fit.health.n_people
+    root: Any
     try:
         root = np.asarray(release.law(fit).root, dtype=float) if gram is not None and n else ()
     except Exception:  # a release without a law, or an improper posterior, has no finite cost to show
