@@ -103,45 +103,6 @@ def test_two_laplaces_are_an_integral_and_end_at_their_sum(distances):
     assert pair.epsilon(1e-300)[0] <= end and pair.delta(end)[0] == 0
 
 
-def convolved(losses, weights, epsilon):
-    """Profile of a sum of independent losses given by their values and weights under P, by brute force."""
-    value, weight = np.zeros(1), np.ones(1)
-    for more, mass in zip(losses, weights, strict=True):
-        value, weight = np.add.outer(value, more).ravel(), np.multiply.outer(weight, mass).ravel()
-    return float(np.sum(weight * -np.expm1(np.minimum(epsilon - value, 0.0))))
-
-
-def gaussian_grid(nu, m, n=260):
-    """Loss and weight of one Gaussian coordinate under P on a fine grid (the trapezoidal rule)."""
-    u = np.linspace(-9, 9, n)
-    x = m + np.sqrt(1 + nu) * u
-    weight = np.exp(-u * u / 2)
-    return -np.log1p(nu) / 2 + x * x / 2 - u * u / 2, weight / weight.sum()
-
-
-def test_three_releases_against_convolution_on_a_grid():
-    posterior, objective = posterior_coordinates(0.2, 1.5), (0.3, 0.8, 1.44, 0.23)
-    pair = compose([PosteriorSamplePair([0.2], [1.5]), GaussianShift([0.5]), ObjectivePair(*([p] for p in objective))])
-    spectrum = ObjectivePair(*([p] for p in objective)).coordinates()
-    coordinates = [posterior, (0.0, 0.5), *zip(spectrum.nu[0], np.sqrt(spectrum.m2[0]), strict=True)]
-    grids = [gaussian_grid(nu, m, n) for (nu, m), n in zip(coordinates, (70, 50, 60, 40), strict=True)]
-    for epsilon in (-0.5, 0.5, 2.0, 5.0):
-        truth = convolved([g[0] for g in grids], [g[1] for g in grids], epsilon)
-        np.testing.assert_allclose(pair.delta(epsilon, "without"), truth, rtol=2e-3)
-
-
-def test_a_laplace_sandwich_against_convolution():
-    D = 0.4
-    y = (np.arange(400) + 0.5) / 400 * D
-    loss = np.concatenate([[D, -D], D - 2 * y])
-    weight = np.concatenate([[0.5, 0.5 * np.exp(-D)], np.exp(-y) / 2 * D / 400])
-    grid = gaussian_grid(*posterior_coordinates(0.1, 1.0), 400)
-    pair = PosteriorSamplePair([0.1], [1.0]) + LaplaceShift([D])
-    for epsilon in (-0.3, 0.2, 1.0):
-        truth = convolved([loss, grid[0]], [weight / weight.sum(), grid[1]], epsilon)
-        np.testing.assert_allclose(pair.delta(epsilon, "without"), truth, rtol=1e-3)
-
-
 def test_dp_accounting_agrees_where_it_is_accurate():
     accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     gaussian = accounting.from_gaussian_mechanism(1.0, value_discretization_interval=1e-4)

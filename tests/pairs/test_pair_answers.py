@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perinstance.pairs import GaussianShift, PosteriorSamplePair, from_columns
+from perinstance.pairs import from_columns
 from tests.pairs.make_pair_answers import FILE, answer
 
 BELOW = 1e-9
@@ -79,15 +78,3 @@ def test_people_with_a_common_delta_are_told_what_was_kept(schema, directions):
             got = from_columns({**people, "kind": ["exact"] * 600}, schema).epsilon(float(row["argument"]), direction)
             wanted = np.full(600, float(row["answer"]))
             assert not compared(got, wanted, schema, function).any(), (row, got[0])
-
-
-@pytest.mark.parametrize("kind", ["shift", "posterior"])
-def test_epsilon_against_a_table_of_twenty_digits(kind):
-    """Shifts and posterior samples over the whole range, P over Q."""
-    with (Path(FILE).parent / "epsilon_truth.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
-    size, delta, truth = (np.array([float(row[c]) for row in rows]) for c in ("rho_or_distance", "delta", "epsilon"))
-    pairs = GaussianShift(size) if kind == "shift" else PosteriorSamplePair([float(row["mu"]) for row in rows], size)
-    got = pairs.epsilon(delta, "without")
-    assert (got >= truth).all()
-    assert (got <= truth * (1 + BELOW) + NEXT_TO_ZERO).all()
