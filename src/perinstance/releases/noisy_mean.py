@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import RefusedModel
-from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
@@ -19,20 +18,18 @@ from perinstance.numerics.charged_rounding import UPPER, Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of
-from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, WritesModel
+from perinstance.releases.base.publishing import Law, PublishesColumns
 from perinstance.releases.base.release import Mechanism, Moved
-from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
+from perinstance.sampling import GRID, ExactGram, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.random_bits import NOISES, Noise
 
 PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
 
 
-class NoisyMean(WritesModel):
+class NoisyMean(PublishesColumns):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
     ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
@@ -169,15 +166,3 @@ class NoisyMean(WritesModel):
             return LogRatios.of(found)
 
         return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
-
-    def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
-        """Publish one draw, of the mean or of the sum: ``value_``."""
-        self._begin(refused)
-        X = validated(self, X, dtype=(np.float64, np.float32))
-        self.value_ = draw(self.ideal(X), self.grid).values
-        LOG.info("NoisyMean published one draw")
-        return self
-
-    def published_numbers(self) -> PublishedNumbers:
-        """Return one number per column."""
-        return PublishedNumbers("values", values=self.value_)

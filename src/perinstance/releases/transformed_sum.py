@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import InvalidTable
-from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
 from perinstance.folds.sweep import People, Sweep
@@ -30,14 +29,12 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of, refuse_outside
-from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, WritesModel
+from perinstance.releases.base.publishing import Law, PublishesColumns
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
-from perinstance.sampling import GRID, Noisy, draw, exact_sums
+from perinstance.sampling import GRID, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 
 TRANSFORMS = ("log", "sqrt")
@@ -69,7 +66,7 @@ class SumFit(ShowsNoValue):
         return None
 
 
-class SlowScalingSum(WritesModel):
+class SlowScalingSum(PublishesColumns):
     """The logarithm or the square root of each column's sum, plus Gaussian noise; there is no target.
 
     Records are amounts: negative ones count as zero.
@@ -206,19 +203,12 @@ class SlowScalingSum(WritesModel):
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> SlowScalingSum:
         """Publish one draw: ``value_``, and ``total_``, which follows from it."""
-        self._begin(refused)
         transform, scale, offset = self._declared()
-        X = validated(self, X, dtype=(np.float64, np.float32))
-        self.value_ = draw(self.ideal(X), self.grid).values
+        super().fit(X, y, **refused)
         with np.errstate(over="ignore"):
             logarithm = np.exp(self.value_ - scale**2 / 2) - offset
         self.total_ = logarithm if transform == "log" else self.value_**2 - scale**2
-        LOG.info("SlowScalingSum published one draw")
         return self
-
-    def published_numbers(self) -> PublishedNumbers:
-        """Return one number per column."""
-        return PublishedNumbers("values", values=self.value_)
 
     def _declared(self) -> tuple[str, float, float]:
         transform = one_of("transform", self.transform, TRANSFORMS)

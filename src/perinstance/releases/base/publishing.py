@@ -145,6 +145,29 @@ class WritesModel(BaseEstimator):
         return tags
 
 
+class PublishesColumns(WritesModel):
+    """One draw per column, of a statistic without a target: ``value_``."""
+
+    grid: float
+
+    @abstractmethod
+    def ideal(self, X: NDArray) -> Ideal:
+        """Return the distribution that ``fit`` draws from, in exact numbers. It is confidential."""
+
+    def fit(self, X: Any, y: Any = None, **refused: Any) -> Any:
+        """Publish one draw: ``value_``, and what follows from it."""
+        self._begin(refused)
+        self.mechanism()
+        X = validated(self, X, dtype=(np.float64, np.float32))
+        self.value_ = draw(self.ideal(X), self.grid).values
+        LOG.info("%s published one draw", type(self).__name__)
+        return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per column."""
+        return PublishedNumbers("values", values=self.value_)
+
+
 class PredictsLinearly(RegressorMixin):
     """Published coefficients of a linear model."""
 

@@ -44,7 +44,6 @@ from perinstance.releases.descent.realised_path import (
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
 from perinstance.releases.descent.step_losses import (
     DescentPromise,
-    FilterPromise,
     PersonalBudget,
     equal_steps,
     largest_distance,
@@ -165,15 +164,13 @@ class NoisyDescent(AnsweringModel):
         """Return the model behind the estimator."""
         return model_of(self.estimator)
 
-    def promise(self, n_features: int | None = None) -> DescentPromise | FilterPromise:
+    def promise(self, n_features: int | None = None) -> DescentPromise:
         """Return what holds for everybody, before any data is seen; it is the same for any number of features."""
         steps = self.declared_steps()
         if self.clip is None:
             raise InvalidInput("without a clip nothing is promised: gradients have no bound; pass clip=1.0")
         distance = steps.clip / steps.noise * STEP_UP
-        if steps.filter is not None:
-            return FilterPromise(steps.rate, distance, steps.count, steps.filter)
-        return DescentPromise(steps.rate, distance, steps.count)
+        return DescentPromise(steps.rate, distance, steps.count, budget=steps.filter)
 
     def mechanism(self) -> Mechanism:
         """Describe the release: steps, clip, noise and rate are declared."""

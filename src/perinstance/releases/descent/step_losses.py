@@ -69,34 +69,6 @@ def counted_steps(rate: float, noise: float, clip: float, counts: NDArray[Any], 
     return SampledGaussian(rate, distances[None, taken], counts[:, taken], kind)
 
 
-@dataclass(frozen=True, slots=True)
-class DescentPromise:
-    """What holds for everybody, in every data set, whatever their row is. It is public.
-
-    ``distance`` is the clip over the noise; all iterates are charged, so the last one alone costs no more.
-    """
-
-    rate: float
-    distance: float
-    steps: int
-    kind: Kind = "upper"
-
-    def delta(self, epsilon: float) -> float:
-        """Return a delta that holds at epsilon in both directions."""
-        if not np.isfinite(epsilon):
-            raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}")
-        return float(self.pairs.delta(epsilon)[0])
-
-    def epsilon(self, delta: float) -> float:
-        """Return an epsilon at which both directions are at most delta."""
-        return float(self.pairs.epsilon(probability("delta", delta))[0])
-
-    @property
-    def pairs(self) -> Pairs:
-        """One pair: that of a person whose gradient is clipped in every step."""
-        return equal_steps(self.rate, self.distance, self.steps, self.kind)
-
-
 @lru_cache(maxsize=64)
 def largest_distance(rate: float, steps: int, epsilon: float, delta: float) -> float:
     """Return the largest clip over noise, rounded down, at which the steps keep (epsilon, delta).
@@ -158,29 +130,40 @@ class PersonalBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterPromise:
-    """What holds for everybody under a filter: the budget, and what all steps at the clip would cost. It is public."""
+class DescentPromise:
+    """What holds for everybody, in every data set, whatever their row is. It is public.
+
+    ``distance`` is the clip over the noise; all iterates are charged, so the last one alone costs no more. Under a
+    filter everybody loses no more than its budget either.
+    """
 
     rate: float
     distance: float
     steps: int
-    budget: PersonalBudget
     kind: Kind = "upper"
+    budget: PersonalBudget | None = None  #: of a filter
 
     def delta(self, epsilon: float) -> float:
         """Return a delta that holds at epsilon in both directions."""
-        plain = self._steps().delta(epsilon)
+        if not np.isfinite(epsilon):
+            raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}")
+        plain, budget = float(self.pairs.delta(epsilon)[0]), self.budget
+        if budget is None:
+            return plain
         if self.rate == 1.0:
-            return min(plain, float(GaussianShift([self.budget.distance * NORM_UP]).delta(epsilon)[0]))
-        return min(plain, renyi_to_delta(self.budget.budget, self.budget.order, epsilon) * NORM_UP)
+            return min(plain, float(GaussianShift([budget.distance * NORM_UP]).delta(epsilon)[0]))
+        return min(plain, renyi_to_delta(budget.budget, budget.order, epsilon) * NORM_UP)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon at which both directions are at most delta."""
-        plain = self._steps().epsilon(delta)
+        plain, budget = float(self.pairs.epsilon(probability("delta", delta))[0]), self.budget
+        if budget is None:
+            return plain
         if self.rate == 1.0:
-            return min(plain, float(GaussianShift([self.budget.distance * NORM_UP]).epsilon(delta)[0]))
-        kept = renyi_to_epsilon(self.budget.budget, self.budget.order, probability("delta", delta))
-        return min(plain, float(kept) * NORM_UP)
+            return min(plain, float(GaussianShift([budget.distance * NORM_UP]).epsilon(delta)[0]))
+        return min(plain, float(renyi_to_epsilon(budget.budget, budget.order, delta)) * NORM_UP)
 
-    def _steps(self) -> DescentPromise:
-        return DescentPromise(self.rate, self.distance, self.steps)
+    @property
+    def pairs(self) -> Pairs:
+        """One pair: that of a person whose gradient is clipped in every step."""
+        return equal_steps(self.rate, self.distance, self.steps, self.kind)

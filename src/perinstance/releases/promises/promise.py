@@ -98,7 +98,9 @@ def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int
         alone = PosteriorSamplePair(mu, rho).delta(epsilon) * PROFILE_UP
         return Profile(alone, float(alone.max()))
     edges = np.linspace(-LOSS_RANGE, LOSS_RANGE, cells + 1)
-    mass = _masses(edges)
+    # normal mass of each cell, mirrored where the upper tail would cancel
+    lower, upper = edges[:-1], edges[1:]
+    mass = np.where(lower > 0, ndtr(-lower) - ndtr(-upper), ndtr(upper) - ndtr(lower))
     # T falls in its argument, so it is largest at the upper end of a cell of losses
     losses = distance * (0.5 * distance + edges[1:])
     pairs = PosteriorSamplePair(np.repeat(mu, cells), np.repeat(rho, cells))
@@ -106,14 +108,6 @@ def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int
     beyond = 2.0 * float(ndtr(-LOSS_RANGE))
     alone = (deltas @ mass + beyond) * PROFILE_UP
     return Profile(alone, float((deltas.max(axis=0) @ mass + beyond) * PROFILE_UP))
-
-
-def _masses(edges: Floats) -> Floats:
-    """Normal mass of each cell, without cancellation in the upper tail."""
-    lower, upper = edges[:-1], edges[1:]
-    mirrored = lower > 0
-    a, b = np.where(mirrored, -upper, lower), np.where(mirrored, -lower, upper)
-    return ndtr(b) - ndtr(a)
 
 
 SEARCH_CELLS = 384  # of the Riemann sums while searching; the answer is checked with the fine ones
