@@ -27,8 +27,16 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, SteppedSweep, Sweep
 from perinstance.models.interface import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
-from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
-from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of
+from perinstance.models.linear.row_statistics import (
+    NOT_ROTATED,
+    Norm,
+    RowMap,
+    RowRounding,
+    Without,
+    rotated_basis,
+    row_rounding,
+    row_statistics_of,
+)
 from perinstance.models.linear.wide_fit import DualFit, RidgeCoefficients, answer_in_dual_form, dual_fit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
