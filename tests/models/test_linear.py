@@ -63,6 +63,7 @@ def test_no_temporary_of_the_size_of_the_table():
     for layout in (X, np.asfortranarray(X)):
         problem = LinearProblem(1.0, True)
         fit = problem.fit(ArraySweep(layout, y))
+        problem.movement(fit, Block(layout, y))  # what is compiled once is no temporary
         tracemalloc.start()
         problem.fit(ArraySweep(layout, y))
         problem.movement(fit, Block(layout, y))
