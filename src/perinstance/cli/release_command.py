@@ -79,8 +79,6 @@ def release(
       perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
-    import numpy as np
-
     import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.cli.notices import say
@@ -112,19 +110,7 @@ def release(
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
             stream.write(text.encode("utf-8"))
-    target_gone = np.array([one is None or one != one for one in rows.y.tolist()], dtype=bool)
-    absent = int((target_gone | np.isnan(rows.X).any(axis=1)).sum())
-    if absent:  # said to the curator, and to nobody else
-        say(
-            f"confidential: {absent:,} of {len(rows.y):,} people have a cell that is missing or no number, and do not "
-            "count; many of them shift the model"
-        )
-    clipped = estimator.clipped(rows.X, rows.y)
-    if clipped.features or clipped.labels:
-        say(
-            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
-            f"{len(rows.y):,} people; many clipped rows shift the model"
-        )
+    _tell_of_rows(rows, estimator.clipped(rows.X, rows.y))
     if before is not None:
         say(
             f"this is one more release about the same people: with the one it replaces, epsilon adds up to "
@@ -146,6 +132,26 @@ def release(
             shown.print(pi.load_model(out).inference().summary(), markup=False, soft_wrap=True)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load_model(out).statement(), markup=False)
+
+
+def _tell_of_rows(rows: Any, clipped: Any) -> None:
+    """Tell the curator, and nobody else, how many people do not count, and how many rows were clipped."""
+    import numpy as np
+
+    from perinstance.cli.notices import say
+
+    target_gone = np.array([one is None or one != one for one in rows.y.tolist()], dtype=bool)
+    absent = int((target_gone | np.isnan(rows.X).any(axis=1)).sum())
+    if absent:
+        say(
+            f"confidential: {absent:,} of {len(rows.y):,} people have a cell that is missing or no number, and do not "
+            "count; many of them shift the model"
+        )
+    if clipped.features or clipped.labels:
+        say(
+            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
+            f"{len(rows.y):,} people; many clipped rows shift the model"
+        )
 
 
 def _estimator(
