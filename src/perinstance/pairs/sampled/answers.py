@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +126,8 @@ def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
         e = np.where((new > low) & (new < high), new, halved)
         # left of zero a slope may be nothing but rounding: there the power is one
         keep = (np.abs(excess) > NEAR_LEVEL) & ((before > 0.0) | (slope > 64.0 * UNIT * np.exp(before)))
-        rows, e, low, high, before, excess_before = (x[keep] for x in (rows, e, low, high, before, excess_before))
+        rows = rows[keep]
+        e, low, high, before, excess_before = (x[keep] for x in (e, low, high, before, excess_before))
         if not rows.size:
             break
     return np.minimum(best, 1.0)
@@ -188,17 +188,20 @@ class _Inversion:
             bound = steps.total(np.where(np.isfinite(real), real, 1e301), self.tables.kinds)
         shift = plain_shifts(self.view)
         others = np.zeros((n, RUNGS.size), complex)
-        self._add_others(RUNGS + 0j, slice(None), others, np.zeros(n))
+        if self.view.has_others:
+            add_cumulants(RUNGS + 0j, self.view.losses, others, np.zeros(n))
         bound = np.where(bound < 1e300, bound + others.real, np.inf) + PIECE
         bound += 0.5 * shift[:, None] * (RUNGS**2 + RUNGS)
+        given = self.log_delta if self.epsilon is None else self.epsilon
         solving = self.epsilon is None
-        at = (bound - self.log_delta[:, None]) / RUNGS if solving else bound - RUNGS * self.epsilon[:, None]
+        assert given is not None
+        at = (bound - given[:, None]) / RUNGS if solving else bound - RUNGS * given[:, None]
         best = at.argmin(axis=1)
         found = np.maximum(at.min(axis=1), 0.0) if solving else np.minimum(at.min(axis=1), 0.0)
         out, slope = np.stack([np.full(n, np.inf), RUNGS[best]], axis=1), RUNGS[best]
         rows, finer = np.arange(n), np.full((n, 2), [np.inf, -1.0])
         for turn in range(ROUNDS):
-            e, goal = (found, self.log_delta) if solving else (self.epsilon, found)
+            e, goal = (found, given) if solving else (given, found)
             unit = np.maximum(e, NEXT_TO_ZERO if solving else 1.0 / slope)
             people = Asked(*(np.ascontiguousarray(x[rows]) for x in (goal, e, slope, shift, unit)))
             laid = self._laid(bound[rows], people, turn)
@@ -280,7 +283,8 @@ class _Inversion:
         values = np.ascontiguousarray(steps.total(log.view(np.float64), kinds)).view(np.complex128)
         steep = steps.total(np.max(np.abs(log) / np.abs(z), axis=1, keepdims=True), kinds)[:, 0]
         steep *= 4.0 + 0.5 * (kinds.size if steps.index is None else steps.kinds_each)
-        self._add_others(z, rows, values, steep)
+        if self.view.has_others:
+            add_cumulants(z, self.view[rows].losses, values, steep)
         wrong = steps.total(table.wrong[np.searchsorted(self.tables.kinds, kinds)], kinds)[:, 0]
         line = SharedLine((c, h), values, s2, rest, np.where(np.isfinite(wrong), wrong, np.inf), steep)
         found = np.empty((rows.size, 2))
@@ -288,13 +292,6 @@ class _Inversion:
         found[~np.isfinite(found[:, 0])] = [np.inf, 0.0]
         better = found[:, 0] < out[rows, 0]
         out[rows[better]] = found[better]
-
-    def _add_others(
-        self, places: NDArray[np.complex128], rows: Any, values: NDArray[np.complex128], steep: Floats
-    ) -> None:
-        """Add the log moments of other releases."""
-        if self.view.has_others:
-            add_cumulants(places, self.view[rows].losses, values, steep)
 
 
 def _of(people: Asked, rows: NDArray[np.intp]) -> Asked:

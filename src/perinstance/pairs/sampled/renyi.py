@@ -43,9 +43,9 @@ def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
     else:
         left, right = -t * m, 0.0  # the mode is where x = -t m q u/w
         for _ in range(60):
-            x = 0.5 * (left + right)
-            falls = -x - t * m * expit(m * x - 0.5 * m * m + math.log(q) - math.log1p(-q))
-            left, right = (x, right) if falls > 0.0 else (left, x)
+            at = 0.5 * (left + right)
+            falls = -at - t * m * expit(m * at - 0.5 * m * m + math.log(q) - math.log1p(-q))
+            left, right = (at, right) if falls > 0.0 else (left, at)
         low, high, turn = left - REACH, max(right, m) + REACH, min(turn, 4.0 / math.sqrt(t + 1.0))
     a = min(turn / m, 6.0)
     h = 2.0 * math.pi * a / (DIGITS + 0.5 * a * a - (0.0 if over else t * math.log(math.cos(0.5 * a * m))))
@@ -110,7 +110,7 @@ def moments(steps: StepsTaken, orders: Floats) -> tuple[Floats, NDArray[np.bool_
     each = [[log_moment(q, m, steps.over, t) for t in orders.tolist()] for q, m in zip(*rates, strict=True)]
     table = np.array(each, dtype=np.float64).reshape(kinds.size, len(orders), 2)
     K = steps.total(np.ascontiguousarray(table[:, :, 0]), kinds)
-    return K, steps.total(np.ascontiguousarray(table[:, :, 1]), kinds).any(axis=1)
+    return K, np.asarray(steps.total(np.ascontiguousarray(table[:, :, 1]), kinds).any(axis=1))
 
 
 def renyi_of_steps(steps: StepsTaken, alpha: Floats) -> tuple[Floats, NDArray[np.bool_]]:

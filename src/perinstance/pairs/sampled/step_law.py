@@ -98,13 +98,13 @@ class StepLosses:
             odd = odd * square + moment[power - 2]
         d += (first - math.fsum(far)) + even + 1j * (y * odd)
         d[0] = first
-        # what each mass and exponential may be wrong by, |e^{iy mu} - 1| <= turns; then sums in bins, and transforms,
-        # of which those of bins are divided by no less than 1/2.2 of the first
+        # what each mass and exponential may be wrong by, |e^{iy mu} - 1| <= turns; then sums in bins (of parts that are
+        # good to 16 units, weighed), transforms, and the division, by no less than 1/2.2 of the first
         turns, alike = np.expm1(1.6 * np.abs(r)) * W, np.full(mu.size, 0.0)
-        turns[out], alike[out] = 4.4 * far, counts[row] + 2.0 * WIDE
+        turns[out], alike[out] = 2.2 * far, counts[row] + 2.0 * WIDE
         share = self.error + self.p * (UNIT * (8.0 + np.abs(c * mu)))
         wrong = float(share @ np.abs(grown)) + float(share @ ((1.0 + grown) * np.minimum(1.6 * np.abs(place), 2.0)))
-        wrong += 0.5 * UNIT * float(alike @ turns) + UNIT * (2.0 * math.log2(F) + 64.0) * float(turns.sum())
+        wrong += 0.5 * UNIT * float(alike @ turns) + UNIT * (2.0 * math.log2(F) + 24.0) * float(turns.sum())
         wrong += 2.0 * VANISHED * mu.size
         with np.errstate(divide="ignore", over="ignore"):
             size = d.real * (2.0 + d.real) + d.imag**2

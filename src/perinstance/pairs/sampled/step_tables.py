@@ -62,14 +62,15 @@ class StepTables:
 
     def _levels(self, q: Floats, m: Floats) -> tuple[Floats, Floats]:
         """Find each kind's lower level and its share of the upper one; return rates and distances of the levels."""
-        rates, distances = [], []
+        rates: list[Floats] = []
+        distances: list[Floats] = []
         for rate in np.unique(q):
             rows = np.flatnonzero(q == rate)
             low, high = m[rows].min() * 0.9999, m[rows].max() * 1.0001
             count = max(min(math.ceil(math.log(high / low) / math.log(RATIO)), MOST_LEVELS), 1) + 1
             level = np.geomspace(low, high, count)
             k = np.clip(np.searchsorted(level, m[rows], side="right") - 1, 0, count - 2)
-            self.low[rows] = sum(len(part) for part in distances) + k
+            self.low[rows] = k + int(sum(part.size for part in distances))
             self.share[rows] = _share(m[rows], level[k], level[k + 1])
             rates.append(np.full(count, rate))
             distances.append(level)
