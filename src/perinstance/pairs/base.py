@@ -27,10 +27,10 @@ from perinstance.pairs.arguments import (
     real_array,
     spread,
 )
-from perinstance.pairs.closed_form.renyi import laplace_renyi, renyis
 from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
 from perinstance.pairs.sums.coordinates import LossCoordinates
 from perinstance.pairs.sums.profile import deltas, powers
+from perinstance.pairs.sums.saddlepoint import laplace_renyi, renyis
 from perinstance.pairs.sums.solve import epsilon_of_sum
 
 Self = TypeVar("Self", bound="Pairs")

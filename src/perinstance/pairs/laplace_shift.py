@@ -11,10 +11,10 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, SMALLEST, TWO_ROUNDINGS
 from perinstance.pairs.arguments import Direction, filled, noise_factor
-from perinstance.pairs.closed_form.renyi import laplace_renyi
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.saddlepoint import laplace_renyi
 
 
 class LaplaceShift(ColumnPairs):
