@@ -44,10 +44,10 @@ def _timed(work) -> float:
 WALK = """
 import resource, sys
 import perinstance as pi
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 small = pi.Ledger(sys.argv[1])
 for k in range(2):
-    small.charge_pairs(["a"], Shift([1.0 + k]), key=f"{k}")
+    small.charge_pairs(["a"], GaussianShift([1.0 + k]), key=f"{k}")
 small.overview(1e-6)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 pi.Ledger(sys.argv[2]).overview(1e-6)

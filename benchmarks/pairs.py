@@ -43,12 +43,12 @@ def run() -> list[Ratio]:
         shift_seconds = seconds(lambda pairs=shift: pairs.epsilon(DELTA))
         ratios.append(Ratio(f"Posterior.epsilon, {name}", "log_ndtr(residual)", posterior_seconds / floor, limit=3))
         floor = seconds(lambda x=distance: log_ndtr(x))
-        ratios.append(Ratio(f"Shift.epsilon, {name}", "log_ndtr(distance)", shift_seconds / floor, limit=2))
+        ratios.append(Ratio(f"GaussianShift.epsilon, {name}", "log_ndtr(distance)", shift_seconds / floor, limit=2))
     few = np.geomspace(0.01, 3.0, 200)
     loop = seconds(lambda: [get_epsilon_gaussian(1 / d, DELTA) for d in few], repeats=3) / len(few)
     peer = "dp_accounting loop (how many times slower)"
     ratios.append(Ratio("Posterior.epsilon, a person", peer, loop / (posterior_seconds / N), at_least=10_000))
-    ratios.append(Ratio("Shift.epsilon, a person", peer, loop / (shift_seconds / N), at_least=10_000))
+    ratios.append(Ratio("GaussianShift.epsilon, a person", peer, loop / (shift_seconds / N), at_least=10_000))
     mu, rho = people(4096)["usual"]
     out, delta = np.empty(4096), np.float64(DELTA)
     posterior_epsilons(mu, rho, delta)

@@ -53,7 +53,7 @@ def measure(n: int, spread: float, size: float) -> Row:
     rng = np.random.default_rng(4)
     elsewhere = rng.normal(size=(n, D))
     elsewhere /= np.linalg.norm(elsewhere, axis=1, keepdims=True)
-    outside = pi.audit(release, X, y, targets=(elsewhere, elsewhere @ theta + NOISE * rng.normal(size=n)), delta=DELTA)
+    outside = pi.audit(release, X, y, outsiders=(elsewhere, elsewhere @ theta + NOISE * rng.normal(size=n)), delta=DELTA)
     everyone = float(audit.everyone(x_bound=1.0, y_bound=1.0 + size).epsilon)
     smallest = float(np.linalg.eigvalsh(X.T @ X)[0] * D / n)
     inside = float(audit.moments(2)[1])

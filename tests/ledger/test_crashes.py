@@ -183,7 +183,7 @@ def test_what_is_admitted_is_what_was_priced(tmp_path):
         ledger.admit(steps, frame, **asked)
         (X, y), who = seen[0], ledger.releases()[-1].people
         assert len(y) == who == 30 and y.tolist() == frame.label.tolist() and (X[:, 0] == frame.age).all()
-    with pytest.raises(PerinstanceError, match="admit takes target, ids, features, recipe, got targets"):
+    with pytest.raises(PerinstanceError, match="admit takes target, ids, features, recipe, got outsiders"):
         ledger.admit(total, frame[["age"]], ids=list(frame.id), key="other", outsiders=(np.ones((1, 1)), None))
     many = np.full((20_001, 1), 1e-3)
     assert ledger.admit(total, many, ids=range(20_001), key="many").value_.shape == (1,)
