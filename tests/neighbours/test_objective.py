@@ -11,11 +11,11 @@ import perinstance as pi
 from tests.neighbours.divergence import axes, two_axis_profiles
 from tests.neighbours.refit import gaussians, leave_out, neighbours
 
-DELTA, SCALE, TOLERANCE = 1e-4, 12.0, mp.mpf("1e-11")
+DELTA, SCALE, TOLERANCE = 1e-4, 12.0, mp.mpf("1e-9")
 
 
 def is_loss(epsilon, truth, scale=SCALE):
-    """Whether it is the loss of the two refits: not below it at all, and above it by 1e-11 of itself at most."""
+    """Whether it is the loss of the two refits: not below it at all, and above it by 1e-9 of itself at most."""
     with mp.workdps(60):
         P, Q = gaussians(truth, lambda H: mp.mpf(scale) ** 2 * mp.inverse(H * H))
         found = axes(P, Q)
