@@ -47,7 +47,7 @@ class PosteriorSamplePair(ColumnPairs):
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
         out = filled(posterior_deltas, self._leverage, self._residual, epsilon)
-        inverted = epsilon >= 0.0 if direction == "with" else (epsilon < 0.0) & (direction == "without")
+        inverted = epsilon > 0.0 if direction == "with" else (epsilon < 0.0) & (direction == "without")  # equal at zero
         if inverted.any():
             out[inverted] = super(PosteriorSamplePair, self[inverted])._delta(epsilon[inverted], direction)
         return out

@@ -68,7 +68,8 @@ def above(epsilon, losses):
         # beyond the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = CHERNOFF * (10.0 + abs(base))
         return Profiled(base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding)
-    return Profiled(base + math.log(w / np.pi * total), t + w * moved / total, error)
+    log = base + math.log(w / np.pi * total)
+    return Profiled(log, t + w * moved / total, error + ONE_ROUNDING * (5.0 + abs(log)))
 
 
 @kernel
@@ -106,6 +107,7 @@ def below(epsilon, losses):
     if not (total > 0.0 and error < 0.1):
         return Profiled(-np.inf, 0.0, 0.1)
     log, slope = base + math.log(w / np.pi * total), t + w * moved / total
+    error += ONE_ROUNDING * (5.0 + abs(log))  # of the sum, and of its exponential
     if flipped:
         return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon))
     return Profiled(log, slope, error)
