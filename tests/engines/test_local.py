@@ -62,7 +62,7 @@ def test_a_crew_stays_for_the_next_pass_and_goes_with_the_table():
     sweep = LocalSweep(read_table(X, Y), threads=3, block_bytes=50_000)
     for _ in range(2):
         sweep.fold(lambda block: block.y.sum())
-        assert len(workers()) == 3
+        assert 1 <= len(workers()) <= 3  # one more is started where none of them is idle
     sweep.close()
     assert not workers()
     sweep.fold(lambda block: block.y.sum())
