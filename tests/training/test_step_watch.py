@@ -13,7 +13,7 @@ from perinstance.training import Watch
 from perinstance.training.step_watch import _all_steps
 
 
-def told(everybody=False, steps=24, n=6, rate=0.5):
+def told(everybody=False, steps=6, n=6, rate=0.5):
     """A watch, who was sampled, and everybody's lengths at each step."""
     rng = np.random.default_rng(3)
     watch = Watch(people=n, rate=rate, noise_multiplier=1.5, clip=2.0)
@@ -30,7 +30,7 @@ def composed(lengths):
 
 @pytest.mark.parametrize("everybody", [True, False])
 def test_a_reading_is_the_composition_rounded_up_and_unknown_steps_cost_the_clip(everybody):
-    watch, members, norms = told(everybody)
+    watch, members, norms = told(everybody, n=2)
     audit = watch.audit(1e-6)
     lengths = norms if everybody else np.where(members, norms, 2.0)
     assert (audit.epsilon >= composed(lengths) * (1 - 1e-9)).all()
@@ -39,7 +39,7 @@ def test_a_reading_is_the_composition_rounded_up_and_unknown_steps_cost_the_clip
     assert "odometer reading" in "".join(str(word) for word in audit.release.mechanism().words)
     assert (audit.epsilon - watch.rounding(1e-6) <= composed(lengths) * (1 + 1e-9)).all()
     upper = audit.release.promise().epsilon(1e-6)
-    assert upper == pytest.approx(SampledGaussian(0.5, [1 / 1.5], 24).epsilon(1e-6)[0], rel=1e-8)
+    assert upper == pytest.approx(SampledGaussian(0.5, [1 / 1.5], 6).epsilon(1e-6)[0], rel=1e-8)
     assert (audit.epsilon <= upper).all()
 
 
@@ -151,4 +151,4 @@ def test_a_step_that_was_interrupted_takes_nothing_back(monkeypatch):
         patched.setattr(watch, "_count", interrupted)
         with pytest.raises(KeyboardInterrupt):
             watch.step([0], np.full(6, 0.1), everybody=True)
-    assert watch.steps == 24 and (watch.audit(1e-6).epsilon >= before).all()
+    assert watch.steps == 6 and (watch.audit(1e-6).epsilon >= before).all()
