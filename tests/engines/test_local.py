@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.local import ONE_BLAS_THREAD, ordered, quiet_libraries
+from perinstance.engines.local import ONE_BLAS_THREAD, blas_libraries, ordered, quiet_libraries
 from perinstance.errors import InvalidInput, InvalidTable
 
 RNG = np.random.default_rng(2)
@@ -82,7 +82,7 @@ def test_no_more_threads_are_to_be_had(monkeypatch):
 
 def test_one_blas_thread_inside():
     def step(block):
-        return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return max(one.num_threads for one in blas_libraries())
 
     before = threadpool_info()
     assert set(LocalSweep(read_table(X, Y), threads=2, block_bytes=50_000).map(step)) == {1}
@@ -91,7 +91,7 @@ def test_one_blas_thread_inside():
 
 def test_whoever_leaves_last_gives_blas_its_threads_back():
     def threads():
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        return [one.num_threads for one in blas_libraries()]  # not of what others loaded later, like torch
 
     with threadpool_limits(2, user_api="blas"):
         before = threads()
