@@ -45,6 +45,14 @@ def test_a_shift_that_was_wrong():
     )
 
 
+def test_zero_is_proved_before_it_is_said():
+    """Next to the total variation distance 0 was said where delta at 0 was above, by 4e-15 of itself."""
+    mu, rho, delta = 1.5122907975068093e-08, 0.023605360497734293, 1.158083372771848e-06
+    epsilon = float(PosteriorSamplePair([mu], [rho]).epsilon(delta, "with")[0])
+    assert enclosed(posterior_delta, mu, rho, 0.0, True, accuracy=1e-28) > arb(delta)
+    assert enclosed(posterior_delta, mu, rho, epsilon, True, accuracy=1e-28) <= arb(delta)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_people_next_to_nothing(seed):
     rng = np.random.default_rng(seed)

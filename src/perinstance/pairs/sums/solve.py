@@ -87,7 +87,7 @@ def solve_one(delta, losses):
         )
         if excess <= -error and (proposed or epsilon == 0.0):
             return epsilon
-        if excess > 0.0:
+        if excess > -error:  # only what is proved to be enough bounds the answer from above
             low = epsilon
         else:
             high = epsilon
