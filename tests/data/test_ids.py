@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.data import read_table, scan
-from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.engines import LocalSweep
 from perinstance.errors import InvalidTable
+from perinstance.folds.ids import read_ids, refuse_duplicates
 
 TRICKY = ["007", "7", "NA", "null", "NaN", "None", "nan", "N/A", "#N/A", "-", "1e5", "100000", "TRUE", " 7", "7 "]
 TRICKY += ["\u00e9", "e\u0301", "a\0", "a", "\u202e7"]  # composed and decomposed are two ids

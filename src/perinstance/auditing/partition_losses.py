@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from perinstance.auditing.loss_sketch import QUANTILE_ERROR, LossSketch
 from perinstance.auditing.map_people import PeopleAnswers, together
 from perinstance.data import LossWriter, private_file, private_folder
-from perinstance.data.checks.ids import id_hashes, several_rows
 from perinstance.engines import TableSweep
 from perinstance.engines.dask import DaskSweep, result, results
 from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
+from perinstance.folds.ids import id_hashes, several_rows
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Release, losses_of_block

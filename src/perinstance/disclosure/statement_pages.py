@@ -23,10 +23,10 @@ from jinja2 import Environment, StrictUndefined
 
 from perinstance.checked_numbers import is_unicode
 from perinstance.data import write_losses
-from perinstance.data.checks.ids import several_rows
 from perinstance.data.private_files import private_file, private_folder
 from perinstance.disclosure.statements import Statement, Wording
 from perinstance.errors import InvalidInput
+from perinstance.folds.ids import several_rows
 
 Format = Literal["html", "text"]
 ENDINGS = {"html": ".html", "text": ".txt"}

@@ -7,10 +7,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
+from perinstance.folds.ids import refuse_duplicates
 from perinstance.folds.sweep import Sweep
 
 T = TypeVar("T")

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.result import Audit
 from perinstance.checked_numbers import is_number, one_of, positive, probability, real_values, whole_number
-from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.source import Flavour
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.ids import read_ids, refuse_duplicates
 from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT

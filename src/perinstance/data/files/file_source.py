@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types, stacked, type_word
-from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.csv_text import open_delimited
 from perinstance.data.files.parquet import open_arrow, open_dataset, open_parquet, parquet_below, remote_parquet
@@ -26,6 +25,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, keep, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
+from perinstance.folds.ids import read_ids, refuse_duplicates, text_size
 from perinstance.numerics.array_types import Floats
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -243,6 +243,12 @@ def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) 
     names = [reader.labels[at] for at in chosen.features]
     table = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
     return table if isinstance(step, Recipe) else table.to_pandas()
+
+
+def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
+    """Read the ids of one block; ``row`` is what the file calls its first row."""
+    limits.check_text(text_size(column))
+    return read_ids(column, row)
 
 
 def check_types(reader: Reader, columns: Sequence[int]) -> None:

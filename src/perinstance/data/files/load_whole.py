@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from perinstance.data.checks.ids import is_text, text_size
 from perinstance.data.files.csv_text import DelimitedReader, guessed_delimiter
 from perinstance.data.files.file_source import Scan, check_types, scan
 from perinstance.data.memory.columns import MISSING
@@ -26,6 +25,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.recipes.recipe_file import draft_text, word_of_texts, word_of_type
 from perinstance.data.source import BLOCK_BYTES, Chosen, choose_columns, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.ids import is_text, text_size
 from perinstance.numerics.array_types import Floats
 
 _LABEL_ROWS = 1 << 16  # of labels read at a time

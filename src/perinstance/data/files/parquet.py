@@ -19,11 +19,11 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from perinstance.data.checks.cells import unique_labels
-from perinstance.data.checks.ids import is_text
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.reader import Reader, damaged
 from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge
+from perinstance.folds.ids import is_text
 
 _BUFFER = 1 << 16  # bytes: a row group is read through buffers of this size per column, not in one piece
 _LEAST_LIST = 100_000  # elements of a list in a footer (columns, row groups) that are read, to be counted

@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import refuse_types, type_word
-from perinstance.data.checks.ids import text_size
 from perinstance.data.checks.limits import Limits
 from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge
+from perinstance.folds.ids import text_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import column_label, refuse_types, type_word, unique_labels
-from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.columns import (
     Columns,
     FrameColumns,
@@ -39,6 +38,7 @@ from perinstance.data.source import (
 )
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block, in_order_of
+from perinstance.folds.ids import read_ids, refuse_duplicates
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import is_absent, named_column, whole_text
-from perinstance.data.checks.ids import is_text
 from perinstance.errors import InvalidTable
+from perinstance.folds.ids import is_text
 from perinstance.numerics.array_types import Floats
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.source import VIEW_BYTES, Flavour, Piece, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
+from perinstance.folds.ids import read_ids, refuse_duplicates
 
 #: DLPack's numbers for memory that a CUDA device computes on: its own, and managed memory
 ON_DEVICE = (2, 13)

@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from perinstance.data.checks.ids import read_ids, repeated_people, several_rows
 from perinstance.data.private_files import private_file
 from perinstance.errors import InvalidInput
+from perinstance.folds.ids import read_ids, repeated_people, several_rows
 from perinstance.pairs import Pairs
 from perinstance.pairs.columns import ColumnPairs
 from perinstance.pairs.kinds import KINDS

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.data.checks.limits import Limits
 from perinstance.errors import InvalidTable
 from perinstance.numerics.compilation import exact_kernel
 
@@ -40,14 +39,14 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     return array
 
 
+def person_codes(values: Any) -> NDArray[np.int64]:
+    """Return a number from 0 for each row: rows of one id have one number."""
+    codes: NDArray = read_ids(values).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64)
+
+
 def _absent(start: int, cells: pa.BooleanArray, what: str) -> InvalidTable:
     return InvalidTable(f"ids, row {start + pc.index(cells, True).as_py()}: an id is {what}; give everyone one")
-
-
-def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
-    """Read the ids of one block; ``row`` is what the file calls its first row."""
-    limits.check_text(text_size(column))
-    return read_ids(column, row)
 
 
 def text_size(column: pa.Array) -> int:
