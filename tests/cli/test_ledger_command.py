@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import perinstance as pi
 from tests.cli.conftest import people
 
@@ -126,3 +128,71 @@ def test_the_folder_one_stands_in_has_a_name(run, tmp_path):
     assert made.code == 0 and tmp_path.name in made.out
     (tmp_path / "empty").mkdir()
     assert "'empty'" in run("ledger", "totals", "empty/").err
+
+
+def test_a_filter_admits_what_is_released(run, tmp_path):
+    target, features = table(tmp_path)
+    made = run("ledger", "init", "book", "--gaussian", "0.5")
+    assert made.code == 0 and "nobody loses more than ε = 2.26 at δ = 1e-06" in made.out, made.out
+    asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "--epsilon", "1")
+    asked += ("--x-bound", "5", "--y-bound", "5", "--out")
+    for key in ("one", "two", "three", "four", "five", "six"):
+        assert run("release", *asked, f"{key}.json", "--key", key).code == 0
+    book = pi.Ledger("book")
+    assert [release.state for release in book.releases()] == ["committed"] * 6
+    assert book.totals(1e-6).losses.max() <= book.filter.epsilon(1e-6)
+    refused = run("audit", "people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "--key", "a")
+    assert refused.code == 2 and "perinstance release --ledger" in refused.err
+
+
+def test_people_get_other_ids_or_none(run, tmp_path):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    run("ledger", "charge", "book", "people.csv", "--key", "k", "--id", "who", "--epsilon", "0.5", "--delta", "1e-9")
+    (tmp_path / "names.csv").write_text("old,new\np7,q7\np8,q8\n")
+    assert run("ledger", "rename", "book", "names.csv").out.startswith("1 release written anew")
+    assert "k: 0.5" in run("ledger", "person", "book", "q7").out
+    assert run("ledger", "forget", "book", "q7").code == 0
+    assert "0 releases" in run("ledger", "person", "book", "q7").out
+    assert "60 of 60 people" in run("ledger", "deletions", "book", "--epsilon", "0.6", "--out", "who.csv").out
+    assert "forgotten-" in (tmp_path / "who.csv").read_text()
+    assert "0 of 60 people" in run("ledger", "deletions", "book", "--epsilon", "0.4").out
+
+
+def test_a_limit_of_totals_and_what_is_said_afterwards(run, tmp_path):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    for key in ("one", "two"):
+        run("ledger", "charge", "book", "people.csv", "--key", key, "--id", "who", "--epsilon", "0.5")
+    assert run("ledger", "totals", "book", "--fail-over", "1.2").code == 0
+    over = run("ledger", "totals", "book", "--fail-over", "0.9")
+    assert over.code == 1 and "exceeds the limit 0.9" in over.err and "median" in over.out
+    for key in ("one", "two"):
+        assert run("ledger", "fixed-in-advance", "book", key).out == f"{key}: fixed in advance\n"
+    assert run("ledger", "fixed-in-advance", "book", key).code == 0  # once more changes nothing
+    assert json.loads(run("ledger", "totals", "book", "--json").out)["guarantee"]
+    assert run("ledger", "verify", "book").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("totals", "book", "--fail-over", "-1"), "--fail-over must be a loss >= 0, got -1"),
+        (("totals", "book", "--fail-over", "nan"), "--fail-over must be a loss >= 0, got nan"),
+        (("deletions", "book", "--epsilon", "-1"), "--epsilon must be a loss >= 0, got -1"),
+        (("rename", "book", "none.csv"), "none.csv"),
+        (("rename", "book", "people.csv"), "no column 'old'"),
+        (("rename", "book", "empty.csv"), "empty"),
+        (("rename", "book", "same.csv"), "repeat"),
+        (("forget", "book", "nobody"), "nobody of that name"),
+        (("fixed-in-advance", "book", "none"), "perinstance ledger releases"),
+        (("init", "other", "--gaussian", "-1"), "--gaussian must be"),
+    ],
+)
+def test_every_refusal_is_one_sentence(run, tmp_path, words, said):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "same.csv").write_text("old,new\np7,q\np8,q\n")
+    done = run("ledger", *words)
+    assert done.code == 2 and said in done.err and done.err.count("\n") == 1, done.err

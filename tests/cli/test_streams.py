@@ -237,3 +237,14 @@ from perinstance.cli import main
 main()"""
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and done.stdout and done.stderr == "\n"
+
+
+def test_steps_as_lines_of_json(run, table):
+    import json
+
+    words = ("audit", table.name, "--target", "bmi", "--id", "person", "--feature", "age", "-q")
+    done = run("--log-format", "json", *words)
+    lines = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
+    assert done.code == 0 and lines and all(set(line) == {"time", "level", "step", "process"} for line in lines)
+    assert all(line["time"].endswith("+00:00") for line in lines)
+    assert run("--log-format", "yaml", *words).code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from enum import Enum
 from typing import Any
 
 import typer
@@ -56,6 +57,13 @@ app.command()(reproduce)
 app.add_typer(ledger, name="ledger")
 
 
+class LogFormat(str, Enum):
+    """How steps are told."""
+
+    text = "text"
+    json = "json"
+
+
 def version(show: bool) -> None:
     """Print the version and stop."""
     if show:
@@ -72,6 +80,9 @@ def root(
     ),
     verbose: bool = typer.Option(
         False, "--verbose", "-v", callback=told_of_steps, help="Tell each step on the error stream; it shows no data."
+    ),
+    log_format: LogFormat | None = typer.Option(
+        None, "--log-format", callback=told_of_steps, help="Tell each step as text, or as lines of JSON with times."
     ),
 ) -> None:
     """What did this release cost each person? The exact privacy loss of everybody in a published regression."""

@@ -81,8 +81,7 @@ def audit(
     from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
-    if fail_over is not None and not fail_over >= 0:
-        raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
+    o.check_limit(fail_over)
     o.check_places(out, per_person)
     check_ledger(ledger, store, key, id)
     built = o.make_release(release, alpha, gamma, scale, intercept)

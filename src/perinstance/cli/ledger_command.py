@@ -68,16 +68,23 @@ def charge_audit(place: str | None, store: Path | None, key: str | None, answer:
 @contextmanager
 def reserved(
     place: str | None, store: Path | None, key: str | None, estimator: Any, table: Any, fixed: bool, **columns: Any
-) -> Iterator[None]:
-    """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
+) -> Iterator[bool]:
+    """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise.
+
+    A ledger with a filter fits the estimator itself, on the rows of people whose budget lasts: then True is given.
+    """
     import perinstance as pi
     from perinstance.errors import NumericalTrouble
     from perinstance.pairs.composition import pairs_of_promise
 
     if place is None or key is None:
-        yield
+        yield False
         return
     ledger = opened(place, store)
+    if ledger.filter is not None:
+        ledger.admit(estimator, table, key=key, **columns)
+        yield True
+        return
     try:
         reservation = ledger.reserve(pi.audit(estimator, table, **columns), key, fixed_in_advance=fixed)
     except (InvalidInput, NumericalTrouble):
@@ -87,7 +94,7 @@ def reserved(
         reservation = ledger.reserve_pairs(ids, pairs, key, mechanism=words, fixed_in_advance=fixed)
     try:
         with reservation:
-            yield
+            yield False
     except BaseException:
         print(
             f"perinstance: the charge {key!r} stays in the ledger as reserved, and counts; say what happened: "
@@ -107,6 +114,7 @@ def init(
     gaussian: Annotated[
         float | None, typer.Option("--gaussian", help="Enforce a total Gaussian distance for everybody.")
     ] = None,
+    delta: o.Delta = 1e-6,
 ) -> None:
     """Make a ledger, for its owner alone. One ledger for one population, not one per project."""
     import perinstance as pi
@@ -119,6 +127,13 @@ def init(
     found = pi.Ledger(place, store=store, filter=budget)
     where = place if "://" not in place else str(store)
     _say(f"Ledger with {len(found.releases())} releases: {Path(where).resolve().name}")
+    if found.filter is not None:
+        from perinstance.releases.base.shown_decimals import loss_text
+
+        _say(
+            f"Filter: whatever is released, nobody loses more than ε = {loss_text(found.filter.epsilon(delta))} at "
+            f"δ = {delta:g} in all; publish with: perinstance release FILE --ledger {Path(where).name} --key NAME"
+        )
 
 
 @app.command()
@@ -154,10 +169,14 @@ def totals(
         Path | None, typer.Option("--out", help="Also write everybody's total: .csv or .parquet (0600).")
     ] = None,
     upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds, by Renyi divergences.")] = False,
+    fail_over: Annotated[
+        float | None, typer.Option("--fail-over", help="Exit 1 when somebody's total exceeds this.")
+    ] = None,
     store: o.Store = None,
     json: o.Json = False,
 ) -> None:
     """Show what people have lost in total, at any delta."""
+    o.check_limit(fail_over)
     o.check_places(out)
     found = opened(place, store).totals(delta, "upper" if upper else "exact")
     if out is not None:
@@ -169,6 +188,13 @@ def totals(
         _terminal().print_json(record | _terminal().with_flags({name: getattr(told, name) for name in names}) | worth)
     else:
         _say(str(found.summary()), f"{found.releases} releases; {found.assumption}")
+    if fail_over is not None and float(found.losses.max(initial=0.0)) > fail_over:
+        print(
+            f"perinstance: failed, somebody's total exceeds the limit {fail_over:g} of --fail-over; "
+            "perinstance ledger report --limit names who is close",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -223,6 +249,8 @@ def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
         return
     for one in found:
         _say(f"{one.at[:10]}  {one.key}  {one.people:,} people, {one.state}: {one.mechanism}")
+        if one.state == "reserved":
+            _say("  not settled, and it counts: perinstance ledger settle LEDGER KEY --published, or --not-published")
 
 
 @app.command()
@@ -236,6 +264,73 @@ def settle(
     ledger = opened(place, store)
     found = ledger.commit(key) if published else ledger.cancel(key)
     _say(f"{found.key}: {found.state}")
+
+
+@app.command("fixed-in-advance")
+def fixed_in_advance_(
+    place: Place,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
+    store: o.Store = None,
+) -> None:
+    """Say afterwards that a release was decided on before any output of the others was seen by who decided."""
+    found = opened(place, store).declare_fixed(key)
+    _say(f"{found.key}: fixed in advance")
+
+
+@app.command()
+def rename(
+    place: Place,
+    names: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet with the columns old and new.")],
+    store: o.Store = None,
+) -> None:
+    """Give people other ids, in all releases: a file, because a shell remembers what is typed."""
+    table = o.open_table(names, None, None)
+    absent = [name for name in ("old", "new") if name not in table.columns]
+    if absent:
+        raise InvalidInput(f"{names.name!r} has no column {absent[0]!r}; it needs two, old and new, with an id each")
+    old, new = table.read_ids("old"), table.read_ids("new")
+    if len(set(old)) < len(old):
+        raise InvalidInput("an old id is in the file twice; give everyone one new id")
+    count = opened(place, store).rename(dict(zip(old, new, strict=True)))
+    _say(f"{count} release{'s'[: count != 1]} written anew; backups and exports are yours to rewrite.")
+
+
+@app.command()
+def forget(
+    place: Place,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="The person's id, exactly as it was written.")],
+    store: o.Store = None,
+) -> None:
+    """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody."""
+    count = opened(place, store).forget(identity)
+    _say(f"{count} release{'s'[: count != 1]} written anew; backups and exports are yours to rewrite.")
+
+
+@app.command()
+def deletions(
+    place: Place,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The certificate that is good enough, decided before.")],
+    delta: o.Delta = 1e-6,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write who: .csv or .parquet (0600).")] = None,
+    store: o.Store = None,
+) -> None:
+    """Count who, alone, can be forgotten while everything that was published stays (deletion with a certificate)."""
+    o.check_limit(epsilon, "--epsilon")
+    o.check_places(out)
+    from perinstance.numerics.charged_rounding import ESTIMATE
+
+    found = opened(place, store).totals(delta)
+    possible = (found.losses <= epsilon) & (found.kind_codes < ESTIMATE)
+    if out is not None:
+        import perinstance as pi
+
+        pi.data.write_losses(out, [{**found.columns(), "possible": possible}])
+    _say(
+        f"{int(possible.sum()):,} of {len(possible):,} people can be forgotten, each by themselves, at ε = {epsilon:g}, "
+        f"δ = {delta:g}, while all {found.releases} releases stay.",
+        found.assumption,
+        "Estimates certify nothing. Several people at once: audit.deletions_together, in Python.",
+    )
 
 
 @app.command()

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import codecs
 import io
+import json
 import logging
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from perinstance.errors import PerinstanceWarning
@@ -38,7 +40,10 @@ PHRASES = {
     "perinstance.Recipe": "--recipe",
     "Ledger(..., filter=RenyiBudget(8, 1.0))": "perinstance ledger init --renyi 8 1",
     "ledger.releases()": "perinstance ledger releases",
-    "use ledger.admit(release, ...)": "admit it in Python, by ledger.admit(release, ...)",
+    "use ledger.admit(release, ...)": "use perinstance release --ledger, which admits it",
+    "commit it if its output may have been seen, cancel it if not": "say what became of it (perinstance ledger settle "
+    "LEDGER KEY --published if its output may have been seen, --not-published if not)",
+    "ledger.declare_fixed says": "perinstance ledger fixed-in-advance says",
     "order must be": "ORDER of --renyi must be",
     "try order=8": "try --renyi 8 1",
     "distance must be": "--gaussian must be",
@@ -93,11 +98,24 @@ def say(sentence: str) -> None:
         print(f"perinstance: {sentence}", file=sys.stderr, flush=True)
 
 
-def told_of_steps(value: bool) -> bool:
-    """Option callback of ``--verbose``: the logger ``perinstance`` speaks on the error stream."""
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON, with the time in UTC: for what gathers logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+        told = {"time": at, "level": record.levelname.lower(), "step": record.getMessage()}
+        return json.dumps({**told, "process": record.process})
+
+
+def told_of_steps(value: Any) -> Any:
+    """Option callback of ``--verbose`` and ``--log-format``: the logger ``perinstance`` speaks on the error stream."""
     if value:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("perinstance: %(message)s"))
+        as_json = getattr(value, "value", None) == "json"
+        handler.setFormatter(JsonLines() if as_json else logging.Formatter("perinstance: %(message)s"))
+        while _handlers:  # both options: the last one says how
+            LOG.removeHandler(_handlers.pop())
         LOG.addHandler(handler)
         LOG.setLevel(logging.DEBUG)
         _handlers.append(handler)

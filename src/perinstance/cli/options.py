@@ -120,6 +120,12 @@ def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, fl
     return x_bound, y_bound
 
 
+def check_limit(limit: float | None, option: str = "--fail-over") -> None:
+    """Refuse what is no limit of a loss."""
+    if limit is not None and not limit >= 0:
+        raise InvalidInput(f"{option} must be a loss >= 0, got {limit:g}; try {option} 3")
+
+
 def check_places(*paths: Path | None) -> None:
     """Refuse, before the long work, a file that could not be written after it."""
     for path in paths:

@@ -105,8 +105,9 @@ def release(
     estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
-    with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen):
-        estimator.fit(rows.X, rows.y)
+    with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
+        if not admitted:
+            estimator.fit(rows.X, rows.y)
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
             stream.write(text.encode("utf-8"))

@@ -101,7 +101,7 @@ class ChargeWriter:
         if before.fixed_in_advance != words.fixed_in_advance:
             raise LedgerConflict(
                 f"{key} was charged with fixed_in_advance={before.fixed_in_advance}, and the log is never changed; "
-                "say the same, or cancel a reservation and charge under another key"
+                "say the same (ledger.declare_fixed says it afterwards), or charge under another key"
             )
         if before.state == "cancelled":
             raise LedgerConflict(f"{key} was cancelled and no longer counts; choose another key")
@@ -124,6 +124,16 @@ class ChargeWriter:
                 raise LedgerConflict(f"release {key!r} is {now.state}; only a reserved release can be {state}")
             log.append("committed" if state == "committed" else "cancelled", key, {})
             return replace(now, state=state)
+
+    def declare_fixed(self, key: str) -> ChargedRelease:
+        """Say afterwards that a release was fixed in advance. Saying it again changes nothing."""
+        with self.log.writing() as log:
+            now = known(releases_of(log.events), key)
+            if self.budget is not None:
+                raise LedgerConflict("this ledger has a filter: its budget holds however releases were decided on")
+            if not now.fixed_in_advance:
+                log.append("fixed", key, {})
+            return replace(now, fixed_in_advance=True)
 
 
 class Reservation:

@@ -169,6 +169,13 @@ class Ledger:
         """Say that a reserved release was **not** published, nor seen by anybody: it no longer counts."""
         return self._writer.settle(key, "cancelled")
 
+    def declare_fixed(self, key: str) -> ChargedRelease:
+        """Say that a release was decided on before any output of the others was seen, where charging did not say so.
+
+        It is for who decided to say, and the log keeps when it was said.
+        """
+        return self._writer.declare_fixed(key)
+
     def releases(self) -> tuple[ChargedRelease, ...]:
         """Return all releases, in the order of their charges."""
         return tuple(releases_of(self._log.events()).values())

@@ -68,6 +68,8 @@ def releases_of(events: Iterable[Event]) -> dict[str, ChargedRelease]:
             )
         elif event.kind in ("committed", "cancelled"):
             found[event.key] = replace(found[event.key], state=event.kind)
+        elif event.kind == "fixed":
+            found[event.key] = replace(found[event.key], fixed_in_advance=True)
         elif event.kind == "rewritten":
             for key, stored in body["stored"].items():
                 found[key] = replace(found[key], stored=StoredCharge.of(stored))

@@ -35,7 +35,7 @@ _TABLES = (
 #: letters of a digest that are in the names of files
 TAG = 16
 
-EventKind = Literal["opened", "charged", "committed", "cancelled", "rewritten"]
+EventKind = Literal["opened", "charged", "committed", "cancelled", "fixed", "rewritten"]
 
 
 @dataclass(frozen=True, slots=True)
