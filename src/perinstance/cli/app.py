@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -81,9 +81,10 @@ def root(
     verbose: bool = typer.Option(
         False, "--verbose", "-v", callback=told_of_steps, help="Tell each step on the error stream; it shows no data."
     ),
-    log_format: LogFormat | None = typer.Option(
-        None, "--log-format", callback=told_of_steps, help="Tell each step as text, or as lines of JSON with times."
-    ),
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option("--log-format", callback=told_of_steps, help="Tell each step: text, or lines of JSON with times."),
+    ] = None,
 ) -> None:
     """What did this release cost each person? The exact privacy loss of everybody in a published regression."""
 

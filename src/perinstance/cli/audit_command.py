@@ -77,7 +77,6 @@ def audit(
     from perinstance.cli import terminal
     from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
-    from perinstance.errors import InvalidInput
     from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)

@@ -326,8 +326,8 @@ def deletions(
 
         pi.data.write_losses(out, [{**found.columns(), "possible": possible}])
     _say(
-        f"{int(possible.sum()):,} of {len(possible):,} people can be forgotten, each by themselves, at ε = {epsilon:g}, "
-        f"δ = {delta:g}, while all {found.releases} releases stay.",
+        f"{int(possible.sum()):,} of {len(possible):,} people can be forgotten, each by themselves, at "
+        f"ε = {epsilon:g}, δ = {delta:g}, while all {found.releases} releases stay.",
         found.assumption,
         "Estimates certify nothing. Several people at once: audit.deletions_together, in Python.",
     )
