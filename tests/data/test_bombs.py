@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-import subprocess
-import sys
-import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,35 +16,30 @@ import pytest
 from perinstance.data import Limits, read_table, scan
 from perinstance.engines import LocalSweep
 from perinstance.errors import TooLarge
+from tests.forked import forked
+from tests.peak import peak_megabytes
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is told by Linux only")
 
 MB = 1 << 20
 LIMIT = 100 * MB  # of texts, and of what is unpacked in one piece
-CHILD = """
-import sys, time
-from perinstance.data import Limits, read_table, scan
-from perinstance.engines import LocalSweep
-from perinstance.errors import TooLarge
-import pyarrow.parquet, pyarrow.csv, pyarrow.dataset, narwhals
-from tests.peak import peak_megabytes
-before, start = peak_megabytes(), time.process_time()
-try:
-    limits = Limits(text_bytes=int(sys.argv[2]))
-    ids = "id" if sys.argv[3:] else None
-    LocalSweep(read_table(scan(sys.argv[1], limits=limits), target="y", ids=ids)).fold(lambda b: b.y.sum())
-except TooLarge as refusal:
-    seconds = time.process_time() - start
-    print(peak_megabytes() - before, seconds, len(str(refusal)))
-"""
+
+
+def read_and_tell(path: str, *ids: str) -> None:
+    before, start = peak_megabytes(), time.process_time()
+    try:
+        source = scan(path, limits=Limits(text_bytes=LIMIT))
+        LocalSweep(read_table(source, target="y", ids="id" if ids else None)).fold(lambda b: b.y.sum())
+    except TooLarge as refusal:
+        seconds = time.process_time() - start
+        print(peak_megabytes() - before, seconds, len(str(refusal)))
 
 
 def refused(path, *ids: str) -> tuple[float, float]:
     """Megabytes and processor seconds a fresh process needs to refuse the file."""
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(path), str(LIMIT), *ids]
-    folder = Path(__file__).parents[2]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder).stdout.split()
-    assert len(answer) == 3, "the file was not refused"
+    code, out, err = forked(read_and_tell, str(path), *ids)
+    answer = out.split()
+    assert code == 0 and len(answer) == 3, f"the file was not refused: {err}"
     assert int(answer[2]) < 300
     return float(answer[0]), float(answer[1])
 
