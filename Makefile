@@ -46,8 +46,9 @@ docs: $(VENV)/.developer
 bench: $(VENV)/.developer  ## speed as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
-lock: $(VENV)/.developer  ## write down the versions that are installed now
+lock: $(VENV)/.developer  ## write down the versions that are installed now, and hashes of those that run
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^torch' > constraints-py311.txt
+	$(BIN)/python .ci/lock.py
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .hypothesis .mypy_cache .ruff_cache
