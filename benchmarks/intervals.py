@@ -28,14 +28,15 @@ from perinstance.releases.adassp import estimator as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.logistic import estimator as logistic_intervals
 from perinstance.releases.logistic import mechanism as slope_mechanism
-from perinstance.releases.promises.declared_box import box_of
+from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import gaussian_distance
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.releases.promises.window import FloatWindow, weighted
 
 Floats = NDArray[np.float64]
 DELTA, SPREAD, Z = 1e-6, 0.15, 1.959963984540054
 COSTS_RANGES = [(0, 110), (0, 1), (0, 30), (0, 15), (0, 1)]
 COSTS_TRUTH = np.array([12.0, -150.0, 620.0, 700.0, 400.0])
+COSTS_BOX = box_of(COSTS_RANGES, (0, 40000), 5, True)
 
 
 @dataclass(frozen=True)
@@ -93,21 +94,29 @@ def cell(
 
 
 def adassp(
-    n: int, d: int, epsilon: float, about: str, x: str = "well", noise: str = "gauss", tables: int = 400, count: int = 5
+    n: int,
+    d: int,
+    epsilon: float,
+    about: str,
+    x: str = "well",
+    noise: str = "gauss",
+    tables: int = 400,
+    count: int = 5,
+    robust: bool = False,
 ) -> Cell:
-    """Free intervals of AdaSSP in a ball; ``count=1`` is the one-shot release."""
+    """Intervals of AdaSSP in a ball, free or robust; ``count=1`` is the one-shot release."""
     rng = np.random.default_rng([n, d, int(10 * epsilon), len(x), len(noise)])
     X = rows(n, d, x, rng)
     beta = rng.standard_normal(d)
     beta *= SPREAD / np.std(X @ beta)
     box = box_of(1.0, 1.0, d, True)
-    plan = adassp_mechanism.spend(epsilon, DELTA, box, None, count)
+    plan = adassp_mechanism.spend(epsilon, DELTA, box, None, count, None, robust)
     Z1 = np.column_stack([X, np.full(n, box.weight)])
     inverse = np.linalg.inv(Z1.T @ Z1)
     e = Z1 * scatter(X, noise, rng)[:, None]
-    robust = np.diag(inverse @ (e.T @ e) @ inverse)
+    sampling = np.diag(inverse @ (e.T @ e) @ inverse)
     clip = 1.5 * SPREAD * box.x_bound / gaussian_distance(epsilon, DELTA) / 0.8664
-    best = np.sqrt(robust + clip**2 * np.diag(inverse @ inverse))[:d]
+    best = np.sqrt(sampling + clip**2 * np.diag(inverse @ inverse))[:d]
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         y = np.clip(X @ beta + scatter(X, noise, rng), -1, 1)
@@ -115,7 +124,7 @@ def adassp(
         solved = adassp_intervals.equation(published, plan, about == "population").solved()
         return solved, beta if about == "population" else (inverse @ (Z1.T @ y))[:d], best
 
-    kind = "AdaSSP" if count > 1 else "one-shot"
+    kind = "robust" if robust else "AdaSSP" if count > 1 else "one-shot"
     return cell(f"{kind}, {about}: n={n:,} d={d} eps={epsilon:g} rows {x}, noise {noise}", tables, d, draw)
 
 
@@ -149,11 +158,34 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     return X, (900 + X @ COSTS_TRUTH) * rng.gamma(6, 1 / 6, n)
 
 
-def costs(n: int, tables: int) -> Cell:
-    """The known failure of free intervals."""
+def clipped_truth() -> Floats:
+    """Least squares in the population of stays as they are clipped to what is declared."""
+    rng, sums = np.random.default_rng(99), np.zeros((7, 7))
+    for _ in range(8):
+        X, y = patients(250_000, rng)
+        X = np.clip(X, *np.transpose(COSTS_RANGES))
+        Z = np.column_stack([X, np.ones(len(y)), np.clip(y, 0, 40000)])
+        sums += Z.T @ Z
+    return np.linalg.solve(sums[:6, :6], sums[:6, 6])[:5]
+
+
+def table_root(published: adassp_mechanism.Published, rows: Floats, y: Floats) -> Floats:
+    """The table's own answer to the question that robust intervals ask, without noise, in units."""
+    frame, bought = published.frame, published.bought
+    Z, theta = frame.free_rows(rows, np.ones(len(y), bool)), published.bought.theta
+    short = np.minimum(1.0, frame.x_bound / np.linalg.norm(Z, axis=1))[:, None]
+    slope = (Z * short).T @ (Z * short)
+    for _ in range(6):
+        theta = theta + np.linalg.solve(slope, weighted(Z, y, theta, bought.clip, frame.x_bound).sum(axis=0))
+    return theta
+
+
+def costs(n: int, tables: int, robust: bool = False, about: str = "population", box: DeclaredBox = COSTS_BOX) -> Cell:
+    """The known failure of free intervals, and its remedy."""
     rng = np.random.default_rng(n)
-    box = box_of(COSTS_RANGES, (0, 40000), 5, True)
-    plan = adassp_mechanism.spend(1.0, DELTA, box, None, 5)
+    plan = adassp_mechanism.spend(1.0, DELTA, box, None, 5, None, robust)
+    declared = clipped_truth() if robust else COSTS_TRUTH
+    nothing = np.zeros((6, 0))
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         X, y = patients(n, rng)
@@ -163,10 +195,15 @@ def costs(n: int, tables: int) -> Cell:
         reference = np.sqrt(np.diag(inverse @ (e.T @ e) @ inverse))[:5]
         seen = box.rows(X, y)
         published = adassp_mechanism.run(plan, FloatWindow(ArraySweep(seen.X, seen.y), rng))
-        known = adassp_intervals.known(plan, published, "population")
-        assert known.solved is not None
-        return known.solved, COSTS_TRUTH, reference
+        known = adassp_intervals.known(plan, published, about)
+        truth = declared
+        if about == "table":
+            units = published.frame.in_units(table_root(published, seen.X, seen.y), box.weight)
+            truth = box.user_coefficients(Estimated(units, np.eye(6), np.eye(6), nothing)).estimate[:5]
+        return known.solved, truth, reference
 
+    if robust:
+        return cell(f"costs, robust, {about}: n={n:,} eps=1", tables, 5, draw)
     return cell(f"costs, free: n={n:,} eps=1 (known failure)", tables, 5, draw, limits=(0.0, 1.0, 0.0))
 
 

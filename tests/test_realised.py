@@ -128,10 +128,12 @@ ADASSP = [
     pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=3),
     pi.AdaSSP(epsilon=2.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3),
     pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30),
+    pi.AdaSSP(epsilon=9.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3, intervals="robust"),
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30, intervals="robust"),
 ]
 
 
-@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n"])
+@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n", "robust", "robust ball"])
 def test_every_draw_of_adassp(release):
     """Two worlds, with and without the person: the densities of all draws around the sums of each, with 60 digits."""
     X, y = table(30)
@@ -139,6 +141,10 @@ def test_every_draw_of_adassp(release):
     model = clone(release).fit(X, y)
     found = pi.audit(clone(model), X, y).realised(model, X, y)
     assert found.kind == "exact"
+    assert len(model._answers()) == 1 + len(model.moments_) + (release.rounds > 1) + (len(model.column_totals_) > 0) + (
+        3 * (len(model.score_) > 0)
+    )
+    assert len(model.score_) or release.intervals is None
     box = model._box(3)
     run = partial(mechanism.run, model._plan(box))
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from benchmarks import intervals as cells
 from scipy import stats
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -31,6 +32,8 @@ RELEASES = {
     "adassp": (pi.AdaSSP(1.0, 1e-6, 1.0, 1.0), Y, ("population", "table"), 4),
     "one-shot": (pi.AdaSSP(1.0, 1e-6, 1.0, 1.0, rounds=1), Y, ("table",), 4),
     "public n": (pi.AdaSSP(1.0, 1e-6, 1.0, 1.0, n_public=N), Y, ("population", "table"), 4),
+    "robust": (pi.AdaSSP(1.0, 1e-6, 1.0, 1.0, intervals="robust"), Y, ("population", "table"), 4),
+    "robust box": (pi.AdaSSP(2.0, 1e-6, [1.0] * 3, (-1, 1), intervals="robust"), Y, ("population", "table"), 4),
     "box": (pi.AdaSSP(1.0, 1e-6, [1.0, (-1, 1), 1.0], (-1, 1)), Y, ("population", "table"), 4),
     "no intercept": (pi.AdaSSP(1.0, 1e-6, 1.0, 1.0, fit_intercept=False), Y, ("population", "table"), 3),
     "adaops": (pi.AdaOPS(1.0, 1e-6, 1.0, 1.0), Y, ("table",), 4),
@@ -135,6 +138,28 @@ def test_hidden_directions_hide_the_coefficients_that_need_them():
 
 
 @pytest.mark.parametrize("about", ["population", "table"])
+def test_robust_intervals_cover_where_free_ones_fail(about):
+    """Skewed outcomes whose spread varies, and made-up costs: a sample of the benchmark."""
+    found = cells.adassp(10_000, 3, 1, about, "well", "skewed", tables=60, robust=True)
+    assert found.hidden == 0 and 0.89 <= found.coverage <= 1.0 and found.length < 2.5
+    found = cells.costs(20_000, 15, True, about)
+    assert found.hidden == 0 and 0.85 <= found.coverage <= 1.0 and found.length < 1.6
+
+
+def test_robust_intervals_without_noise_are_those_of_statsmodels():
+    """Epsilon of 100 and skewed residuals of varying spread: least squares with HC0 standard errors."""
+    rng = np.random.default_rng(5)
+    rows = cells.rows(N, D, "well", rng)
+    y = np.clip(rows @ BETA + 0.5 * cells.scatter(rows, "skewed", rng), -1, 1)
+    model = pi.AdaSSP(100.0, 1e-6, 1.0, 1.0, intervals="robust").fit(rows, y)
+    ordinary = sm.OLS(y, np.column_stack([rows, np.ones(N)])).fit(cov_type="HC0")
+    found = model.inference()
+    assert np.abs(found.params - ordinary.params).max() < 1e-3
+    assert found.bse == pytest.approx(ordinary.bse, rel=0.05) and np.abs(found.bse - ordinary.bse).max() < 1e-3
+    assert any("27%" in note for note in found.notes) and not any("one spread" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("about", ["population", "table"])
 def test_adassp_covers(about):
     """A sample of ``python -m benchmarks.intervals``: three standard deviations of 60 tables below what is promised."""
     found = cells.adassp(10_000, 3, 1, about, tables=60)
@@ -176,7 +201,7 @@ def test_without_noise_it_is_least_squares():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 50])
-@pytest.mark.parametrize("make", ["adassp", "box", "logistic"])
+@pytest.mark.parametrize("make", ["adassp", "box", "robust", "robust box", "logistic"])
 def test_few_people_are_hidden_and_nothing_breaks(make, n):
     release = pi.AdaSSP(1.0, 1e-6, 1.0, 1.0) if make == "adassp" else RELEASES[make][0]
     y = RELEASES[make][1]
@@ -238,6 +263,11 @@ def test_what_cannot_be_asked_is_refused(fitted, tmp_path):
     for level in (0.05, 1.0, -1, None, "0.9", True):
         with pytest.raises(InvalidInput, match="coverage"):
             found.conf_int(level)
+    for refused in ("free", True, "Robust"):
+        with pytest.raises(InvalidInput, match="robust"):
+            pi.AdaSSP(x_bound=1.0, y_bound=1.0, intervals=refused).fit(X[:9], Y[:9])
+    with pytest.raises(InvalidInput, match="rounds"):
+        pi.AdaSSP(x_bound=1.0, y_bound=1.0, intervals="robust", rounds=1).promise(3)
     for contrast in ("dosis", {"dose": 1, "x": 1}, [1.0, 2.0], [[np.nan] * 4]):
         with pytest.raises(InvalidInput):
             found.t_test(contrast)

@@ -67,11 +67,17 @@ class Watched:
         return type(self)([w.framed(frame) for w in self.worlds], self.rng, self.losses)
 
     def gram(self, scale, known=None):
+        return self.matrix([w.gram(scale) for w in self.worlds], scale, known)
+
+    def meat(self, *asked):
+        return self.matrix([w.meat(*asked) for w in self.worlds], asked[-1])
+
+    def matrix(self, worlds, scale, known=None):
         rows, columns = np.triu_indices(self.d)
         kept = np.arange(len(rows)) < len(rows) - (known is not None)
         rows, columns = rows[kept], columns[kept]
         full = np.full((self.d, self.d), 0.0 if known is None else known)
-        mine, theirs = (w.gram(scale)[rows, columns] for w in self.worlds)
+        mine, theirs = (w[rows, columns] for w in worlds)
         full[rows, columns] = self.answer(mine, theirs, np.where(rows == columns, scale, scale / np.sqrt(2)))
         full[columns, rows] = full[rows, columns]
         return full

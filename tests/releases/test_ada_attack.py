@@ -36,6 +36,12 @@ def ada_ssp_box(epsilon, delta):
     return lambda window: adassp_mechanism.run(spent, window)
 
 
+def ada_ssp_robust(epsilon, delta):
+    """With the stage of robust intervals."""
+    spent = adassp_mechanism.spend(epsilon, delta, BOX, None, 2, n_public=1, robust=True)
+    return lambda window: adassp_mechanism.run(spent, window)
+
+
 def ada_ops_box(epsilon, delta):
     """The same pair as in ``ada_ssp_box``."""
     spent = adaops_mechanism.plan(adaops_mechanism.Request(epsilon, delta, BOX.x_bound, 1.0, 2, 1, 1e-3))
@@ -59,6 +65,7 @@ def found(mechanism, epsilon, draws, pair=(NOBODY, ONE)):
         (ada_ops, (NOBODY, ONE), 0.5),
         (ada_ssp, (NOBODY, ONE), 0.5),
         (ada_ssp_box, IN_A_BOX, 0.5),
+        (ada_ssp_robust, IN_A_BOX, 0.5),
         (ada_ops_box, IN_A_BOX, 0.25),
     ],
 )

@@ -79,6 +79,7 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
 
 
 BOUNDS = [1.0, [(-2.0, 2.0), 1.5, (-1.0, 0.5)]]
+both_stages = pytest.mark.parametrize("robust", [None, "robust"], ids=["free", "robust"])
 both_bounds = pytest.mark.parametrize("x_bound", BOUNDS, ids=["ball", "box"])
 
 
@@ -115,13 +116,14 @@ def frobenius(x, last_is_known):
 @both_bounds
 @pytest.mark.parametrize("n_public", [None, 60])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_bound, n_public, intercept):
+@both_stages
+def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_bound, n_public, intercept, robust):
     X, y = table
-    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, fit_intercept=intercept, n_public=n_public)
+    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, fit_intercept=intercept, n_public=n_public, intervals=robust)
     audit = pi.audit(release, X, y)
     assert audit.pairs.kind == "upper"
     assert audit.losses.max() <= 1.0 + 1e-9
-    if x_bound == 1.0 and not intercept:  # a short row has little to lose, whatever the residuals turn out to be
+    if x_bound == 1.0 and not intercept and not robust:  # a short row has little to lose, whatever the residuals turn out to be
         short = np.linalg.norm(X, axis=1).argmin()
         assert audit.losses[short] == audit.losses.min() < 0.5
     # what a run really moves for each person, at the estimates and coordinates it really had, is no more
@@ -134,9 +136,10 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_
 
 @both_bounds
 @pytest.mark.parametrize("fitted", [True, False])
-def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted):
+@both_stages
+def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted, robust):
     X, y = table
-    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, n_public=60)
+    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, n_public=60, intervals=robust)
     if fitted:
         release.fit(X, y)
     reading, bound = pi.audit(release, X, y, method="estimate"), pi.audit(release, X, y)
@@ -154,6 +157,9 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted)
         assert intercept == release.intercept_
 
 
+STAGE = {"squared_residuals": "squares"}
+
+
 class Recorded:
     """Sums, for each person, the squared distance that they really moved each answer by; may repeat a run's answers."""
 
@@ -164,7 +170,9 @@ class Recorded:
 
     def _answer(self, name, each, scale, *asked):
         self.squares[0] = self.squares[0] + ((each / scale) ** 2).sum(axis=1)
-        return getattr(self.window, name)(*asked) if self.answers is None else getattr(self.answers, name)
+        if self.answers is None:
+            return getattr(self.window, name)(*asked)
+        return getattr(self.answers if hasattr(self.answers, name) else self.answers.bought, STAGE.get(name, name))
 
     def rows(self, clipped):
         if self.frame is None:
@@ -202,6 +210,26 @@ class Recorded:
             "moment" if self.answers is None else "moments", lengths[:, None], scale, theta, clip, scale
         )
         return found if self.answers is None else found[self.k - 1]
+
+    def squared_residuals(self, theta, most, scale):
+        each = np.minimum((self.y - self.rows(clipped=False) @ theta) ** 2, most)[:, None]
+        return self._answer("squared_residuals", each, scale, theta, most, scale)
+
+    def score(self, theta, clip, longest, bound, scale):
+        each = self.summands(theta, clip, longest, bound)
+        return self._answer("score", each, scale, theta, clip, longest, bound, scale)
+
+    def meat(self, theta, clip, longest, bound, scale):
+        each = self.summands(theta, clip, longest, bound)
+        moved = np.array([[np.linalg.norm(np.outer(one, one))] for one in each])
+        return self._answer("meat", moved, scale, theta, clip, longest, bound, scale)
+
+    def summands(self, theta, clip, longest, bound):
+        X = self.rows(clipped=False)
+        short = np.minimum(1, bound / np.maximum(np.linalg.norm(X, axis=1), 1e-300)) ** 2
+        each = X * (short * np.clip(self.y - X @ theta, -clip, clip))[:, None]
+        assert (np.linalg.norm(each, axis=1) <= longest * (1 + 1e-12)).all()
+        return each
 
 
 def seen_by(release, X, y):

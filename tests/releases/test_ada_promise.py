@@ -98,6 +98,14 @@ def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
         looked = 0.0 if spent.look is None else spent.look.distance
         parts = [looked, spent.gram_distance, np.sqrt(rounds) * spent.round_distance]
         assert np.linalg.norm(parts) <= spent.promise.distance
+        robust = spend(epsilon, delta, box_of(x_bound, 3.0, 2, intercept), None, rounds, n, True)
+        assert 0.999 * delta <= robust.promise.delta(epsilon) <= delta
+        stage = [robust.stage.scale_distance, robust.stage.score_distance, robust.stage.meat_distance]
+        before = [0.0 if one is None else one.distance for one in (robust.look, robust.column_look)]
+        parts = [*before, *stage, robust.gram_distance, np.sqrt(rounds) * robust.round_distance]
+        assert np.linalg.norm(parts) <= robust.promise.distance
+        assert np.linalg.norm(stage) / robust.promise.distance == pytest.approx(np.sqrt(0.27))
+        assert robust.gram_distance / spent.gram_distance == pytest.approx(np.sqrt(0.73))
 
 
 def hard_neighbours(request: Request):

@@ -21,6 +21,7 @@ from perinstance.sampling import fixed_rows
 
 RELEASES = [pi.AdaSSP(x_bound=1.0, y_bound=2.0), pi.AdaOPS(x_bound=1.0, y_bound=2.0)]
 PER_COLUMN = [pi.AdaSSP(x_bound=[(0, 9), 2.0, (-1, 3)], y_bound=(0, 7)), pi.AdaOPS(x_bound=[1, 2, 3], y_bound=(0, 7))]
+PER_COLUMN += [pi.AdaSSP(epsilon=20.0, x_bound=[(0, 9), 2.0, (-1, 3)], y_bound=(0, 7), intervals="robust")]
 WIDE = [pi.AdaSSP(x_bound=1e100, y_bound=1e-100), pi.AdaOPS(x_bound=1e-100, y_bound=1e100, n_public=10)]
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -58,10 +59,13 @@ def tables(draw):
 def published(model):
     """Everything public that ``fit`` set: names, types and shapes, which must not depend on the rows."""
     return {
-        name: (type(value), np.shape(value) if isinstance(value, np.ndarray) and name != "column_totals_" else None)
+        name: (type(value), np.shape(value) if isinstance(value, np.ndarray) and name not in ASKED_IF_BELIEVED else None)
         for name, value in vars(model).items()
         if name != "feature_names_in_"
     }
+
+
+ASKED_IF_BELIEVED = ("column_totals_", "squared_residuals_", "score_", "meat_")
 
 
 def second_look(model, d):
@@ -86,7 +90,10 @@ def test_whatever_the_rows_hold_something_is_published(release, table):
     assert model.coef_.shape == (d,) and np.isfinite(model.coef_).all()
     assert published(model) == published(ordinary)
     for one in (model, ordinary):
-        assert not isinstance(one, pi.AdaSSP) or len(one.column_totals_) == second_look(one, d)
+        if isinstance(one, pi.AdaSSP):
+            assert len(one.column_totals_) == second_look(one, d)
+            bought = one.intervals is not None and len(one.column_totals_) > 0
+            assert len(one.score_) == bought * (d + 1) and len(one.squared_residuals_) == bought
     assert model.privacy_ == release.promise(d)
     assert all(value is None or np.isfinite(value) for value in model.published_parameters().values())
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
-from perinstance.checked_numbers import positive, whole_number
+from perinstance.checked_numbers import got, positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.inference.equation import EstimatingEquation, positive_part
@@ -22,11 +23,12 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.mechanism import Published, Rounds
+from perinstance.releases.adassp.robust_stage import LEAST_SPREAD, LEFT, MOST_SPREAD
 from perinstance.releases.base.log_ratios import LogRatios, NoisySums, cell, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
-from perinstance.releases.promises.promise import Promise, check_promise, noise_scale
+from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
 from perinstance.releases.promises.window import ExactWindow, Window, published_before
 from perinstance.sampling import GRID, FixedRows
 from perinstance.sampling.ball_arithmetic import exact
@@ -57,6 +59,9 @@ class AdaSSP(PredictsLinearly, Promised):
         Whether there is an intercept; it costs what one more column costs.
     n_public
         The number of people, if that is no secret; None leaves it to the noisy numbers.
+    intervals
+        ``"robust"`` buys what intervals need where the spread of outcomes grows with their mean (``robust_stage``), for
+        27% of the squared budget, within the same promise; None leaves the free ones.
 
     Attributes
     ----------
@@ -65,6 +70,8 @@ class AdaSSP(PredictsLinearly, Promised):
     totals_, column_totals_, gram_, moments_
         What was released besides: the totals of the looks, of rows in units (``declared_box``); the noisy Gram matrix
         and the noisy moments, of rows in the coordinates that the looks led to.
+    squared_residuals_, score_, meat_
+        What robust intervals are made of, in the same coordinates; empty where they were not bought.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
 
@@ -89,6 +96,7 @@ class AdaSSP(PredictsLinearly, Promised):
         residual_bound: float | None = None,
         fit_intercept: bool = True,
         n_public: int | None = None,
+        intervals: Literal["robust"] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -98,6 +106,7 @@ class AdaSSP(PredictsLinearly, Promised):
         self.residual_bound = residual_bound
         self.fit_intercept = fit_intercept
         self.n_public = n_public
+        self.intervals = intervals
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
@@ -126,7 +135,17 @@ class AdaSSP(PredictsLinearly, Promised):
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients."""
-        return known(self._plan(self._box(self.n_features_in_)), self._run_again(), about)
+        plan = self._plan(self._box(self.n_features_in_))
+        found = known(plan, self._run_again(), about)
+        return found if plan.stage is None else replace(found, notes=(*found.notes, self._price()))
+
+    def _price(self) -> str:
+        epsilon, delta = check_promise(self.epsilon, self.delta)
+        left = Promise(gaussian_distance(epsilon, delta) * math.sqrt(LEFT)).epsilon(delta)
+        return (
+            f"Robust intervals took {1.0 - LEFT:.0%} of the squared budget: the published coefficients are as accurate "
+            f"as at epsilon = {left:.2g} instead of {epsilon:g}."
+        )
 
     def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> GaussianShift:
         plan = self._plan(box)
@@ -142,7 +161,12 @@ class AdaSSP(PredictsLinearly, Promised):
             clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
                 raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
-        return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, declared_count(self.n_public))
+        if self.intervals not in (None, "robust"):
+            raise InvalidInput(f'intervals must be "robust" or None, got {got(self.intervals)}; try intervals="robust"')
+        robust = self.intervals is not None
+        if robust and rounds == 1:
+            raise InvalidInput("robust intervals are asked for after the rounds of a look; leave rounds at 5")
+        return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, declared_count(self.n_public), robust)
 
     def _run(self, box: DeclaredBox, window: Window) -> adassp_mechanism.Published:
         return adassp_mechanism.run(self._plan(box), window)
@@ -152,12 +176,15 @@ class AdaSSP(PredictsLinearly, Promised):
         self.column_totals_ = found.column_totals
         self.gram_ = found.gram
         self.moments_ = np.array(found.moments)
+        bought = [np.empty(0) for _ in range(3)] if found.bought is None else found.bought.answers
+        self.squared_residuals_, self.score_, self.meat_ = bought
         self.privacy_ = self._plan(box).promise
         return found.coef
 
     def _answers(self) -> list[Floats]:
         gram = self.gram_[np.triu_indices(len(self.gram_))]
         asked = [self.totals_, self.column_totals_, gram, *self.moments_]
+        asked += [self.squared_residuals_, self.score_, self.meat_]
         return [one for one in asked if len(one)]
 
 
@@ -180,14 +207,18 @@ def _asked(run: Any, rows: FixedRows, answers: list[Floats]) -> list[tuple[Float
 
 
 LAST_ROUNDS = 3  # that the equation averages
-LEAST_SPREAD, MOST_SPREAD = 1e-5, 1.0  # of a squared residual, in units of the label's half range
 ONE_SPREAD = (
     "Free intervals take residuals to be of one spread everywhere and symmetric; for costs, "
-    "incomes and other skewed outcomes whose spread grows with their mean they are too short."
+    'incomes and other skewed outcomes whose spread grows with their mean they are too short; intervals="robust" buys '
+    "those that are not."
 )
 ONE_SHOT = (
     "with rounds=1 nothing that was published tells how widely outcomes scatter, so nothing can be said of people like "
     'these; publish with rounds=5 (the default), or ask about="table"'
+)
+LONG_ROWS = (
+    "Robust intervals take the mean to be linear and nothing else; in a fit without noise, rows longer than is common "
+    "would count less, and residuals beyond six standard deviations as six."
 )
 FEW = "The number of people is lost in the noise: nothing can be said."
 
@@ -211,6 +242,8 @@ def equation(published: Published, rounds: Rounds, population: bool) -> Estimati
         )
     if n is None:
         return EstimatingEquation(published.path[-1], np.zeros(d), none, none, none, slope_noise)
+    if rounds.stage is not None and published.bought is not None:
+        return rounds.stage.equation(published.bought, published.gram, slope_noise, rows.x_bound, population)
     gram = positive_part(published.gram)
     clip = published.clips[-1]
     used = [k for k in range(rounds.count) if published.clips[k] >= clip][-LAST_ROUNDS:]
@@ -257,5 +290,9 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
     units = np.eye(k) if frame is None else np.array([frame.in_units(one, box.weight) for one in np.eye(k)]).T
     solved = equation(published, rounds, population).solved().mapped(units)
     few = rounds.count > 1 and published.opening.n is None
-    notes = (FEW,) if few else (ONE_SPREAD,) if rounds.count > 1 and population else ()
+    notes: tuple[str, ...] = (FEW,) if few else ()
+    if not few and rounds.stage is not None:
+        notes = (LONG_ROWS,)
+    elif not few and rounds.count > 1 and population:
+        notes = (ONE_SPREAD,)
     return PublishedInference(box.user_coefficients(solved), notes)

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
+from perinstance.releases.adassp.robust_stage import LEFT, Bought, Stage
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
@@ -43,6 +44,7 @@ class Geometry:
     radius: float
     weight: float
     known: bool  #: whether the square of the ones is public
+    whole: bool = False  #: whether rows are shortened with their ones
 
     @property
     def x_bound(self) -> float:
@@ -52,10 +54,14 @@ class Geometry:
     @property
     def gram_sensitivity(self) -> float:
         """How far one person moves the part of the Gram matrix that is released, rounded up."""
-        return math.sqrt(float(self.gram_squares(np.array(self.radius**2)))) * STEP_UP
+        longest = self.x_bound if self.whole else self.radius
+        return math.sqrt(float(self.gram_squares(np.array([[longest]]))[0])) * STEP_UP
 
-    def gram_squares(self, norms2: Floats) -> Floats:
-        """Return the squared move by people with these squared norms (of x, without the ones)."""
+    def gram_squares(self, rows: Floats) -> Floats:
+        """Return the squared move by people with these rows, without their ones; with them where they are ``whole``."""
+        norms2 = squared_lengths(rows)
+        if self.whole:
+            return norms2**2
         ones = 2.0 * self.weight**2 * norms2
         return norms2**2 + ones + (0.0 if self.known else self.weight**4)
 
@@ -73,12 +79,14 @@ class Rounds:
     gram_distance: float
     round_distance: float
     promise: Promise
+    stage: Stage | None = None  #: that robust intervals are bought with
 
     def geometry(self, frame: StandardFrame | None, n: float | None) -> Geometry:
         """Return how rows are seen in a frame, n being public, believed or (None) not known."""
         if frame is None:
             return Geometry(self.box.radius, self.box.weight, bool(self.box.weight) and n is not None)
-        return Geometry(frame.radius, frame.weight, bool(frame.weight) and n is not None)
+        known = bool(frame.weight) and n is not None and not frame.whole
+        return Geometry(frame.radius, frame.weight, known, frame.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +102,22 @@ class Published:
     frame: StandardFrame | None  #: the coordinates of Gram matrix and rounds; None: as they are
     clips: tuple[float, ...]  #: of each round, in units of the label's half range
     path: tuple[Floats, ...]  #: the estimate that each round took residuals of, in the frame
+    bought: Bought | None = None  #: for robust intervals; None too where the number of people is not believed
 
 
 def spend(
-    epsilon: float, delta: float, box: DeclaredBox, clip: float | None, count: int, n_public: int | None = None
+    epsilon: float,
+    delta: float,
+    box: DeclaredBox,
+    clip: float | None,
+    count: int,
+    n_public: int | None = None,
+    robust: bool = False,
 ) -> Rounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out."""
-    budget, look, columns, left = gaussian_distance(epsilon, delta), None, None, 1.0
+    budget, look, columns, left, stage = gaussian_distance(epsilon, delta), None, None, 1.0, None
+    if robust:
+        stage, budget = Stage.of(budget), budget * math.sqrt(LEFT) * ROUND_DOWN
     if count > 1:
         intercept, d = bool(box.weight), len(box.columns) if box.boxed else 0
         share = LOOK_IN_A_BOX if box.boxed else LOOK
@@ -111,8 +128,9 @@ def spend(
             left -= LOOK_AT_COLUMNS
     gram, each = budget * math.sqrt(GRAM * left), budget * math.sqrt((1.0 - GRAM) * left / count) * ROUND_DOWN
     looked = math.fsum(one.distance**2 for one in (look, columns) if one is not None)
-    promise = Promise(math.sqrt(looked + gram**2 + count * each**2) * STEP_UP)
-    return Rounds(box, n_public, clip, count, look, columns, gram, each, promise)
+    bought = 0.0 if stage is None else stage.squared_distance
+    promise = Promise(math.sqrt(looked + gram**2 + count * each**2 + bought) * STEP_UP)
+    return Rounds(box, n_public, clip, count, look, columns, gram, each, promise, stage)
 
 
 def run(rounds: Rounds, window: Window) -> Published:
@@ -122,6 +140,8 @@ def run(rounds: Rounds, window: Window) -> Published:
         totals = window.totals(rounds.look.columns, rounds.look.bound, rounds.look.scales())
         found = opening(rounds.look, totals)
     column_totals, frame = _coordinates(rounds, found, window)
+    if frame is not None and rounds.stage is not None:
+        frame = replace(frame, whole=True)
     clip = rounds.clip or found.clip
     seen = window if frame is None else window.framed(frame)
     rows = rounds.geometry(frame, found.n)
@@ -146,7 +166,10 @@ def run(rounds: Rounds, window: Window) -> Published:
         theta = posterior_mean(gram, moments[-1] / B, scale) if rounds.look is None else estimate(gram, done, passed)
     coef = theta / B if frame is None else frame.in_units(theta / B, rounds.box.weight)
     clips, path = tuple(one.clip for one in done), tuple(one.theta / B for one in done)
-    return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path)
+    bought = None
+    if rounds.stage is not None and found.n is not None:
+        bought = rounds.stage.ask(seen, theta / B, float(np.trace(G)), B, found.n)
+    return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path, bought)
 
 
 def _coordinates(rounds: Rounds, found: Opening, window: Window) -> tuple[Floats, StandardFrame | None]:
@@ -185,8 +208,8 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
     seen = rounds.geometry(frame, n)
     free = X if frame is None else frame.free_rows(X, present)
     used = X if frame is None else frame.clipped_rows(X, present)
-    columns = used.shape[1] - bool(seen.weight)
-    gram = seen.gram_squares(squared_lengths(used[:, :columns])) / seen.gram_sensitivity**2
+    columns = used.shape[1] - (bool(seen.weight) and not seen.whole)
+    gram = seen.gram_squares(used[:, :columns]) / seen.gram_sensitivity**2
     long = lengths(free) / seen.x_bound
     if drawn is not None:
         parts = [
@@ -204,6 +227,10 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
         elif len(drawn.column_totals):
             asked = rounds.column_look.frame(drawn.opening.length)
             looked = looked + rounds.column_look.squares(asked, asked.clipped_rows(X, present))
+    if rounds.stage is not None and drawn is None:
+        looked = looked + rounds.stage.squared_distance
+    elif rounds.stage is not None and drawn is not None and drawn.bought is not None:
+        looked = looked + rounds.stage.people_squares(free, y, seen.x_bound, drawn.bought)
     squares = looked + gram * rounds.gram_distance**2 + moved * rounds.round_distance**2
     return np.where(present, squares, 0.0)
 

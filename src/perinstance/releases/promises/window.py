@@ -63,11 +63,14 @@ class ExactWindow:
 
     def __init__(self, rows: FixedRows, frame: StandardFrame | None = None, answer: Answer = drawn) -> None:
         self._rows, self._frame, self._answer = rows, frame, answer
-        self._X = rows.X
+        self._X = self._free = rows.X
         if frame is not None:
             free = frame.columns(rows.X, rows.present)
-            self._X = frame.with_ones(fixed_rows(free, rows.y, frame.radius, 1.0).X, rows.present)
             self._free = frame.with_ones(free, rows.present)
+            if frame.whole:
+                self._X = fixed_rows(self._free, rows.y, frame.x_bound, 1.0).X
+            else:
+                self._X = frame.with_ones(fixed_rows(free, rows.y, frame.radius, 1.0).X, rows.present)
         self._sums = ExactGram.of(self._X, rows.y)
 
     def framed(self, frame: StandardFrame) -> ExactWindow:
@@ -103,15 +106,7 @@ class ExactWindow:
         That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``. Where the
         square of the last column is ``known``, it stands there without noise, and is not looked at.
         """
-        rows, columns = np.triu_indices(self.d)
-        rows, columns = (rows, columns) if known is None else (rows[:-1], columns[:-1])
-        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
-        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
-        center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
-        full = np.full((self.d, self.d), 0.0 if known is None else known)
-        if center:
-            full[rows, columns] = full[columns, rows] = self._answer(center, scales)
-        return full
+        return self._matrix(self._sums, scale, known)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``: one person moves it by at most ``clip B_x``."""
@@ -122,8 +117,34 @@ class ExactWindow:
             )
         with np.errstate(over="ignore", invalid="ignore"):
             moved = np.nan_to_num(self._free * (self._rows.y - products(self._free, theta))[:, None], nan=0.0)
-        shorter = fixed_rows(moved, np.zeros(len(moved)), clip * self._frame.x_bound, 1.0).X
-        return self._answer(exact_sums(shorter), [scale] * self.d)
+        return self._answer(exact_sums(_no_longer(moved, clip * self._frame.x_bound)), [scale] * self.d)
+
+    def squared_residuals(self, theta: Floats, most: float, scale: float) -> float:
+        """``sum_i min((y_i - x_i'theta)^2, most) + scale z``: one person moves it by at most ``most``."""
+        squares = np.minimum(residuals(self._free, self._rows.y, theta) ** 2, most)
+        return float(self._answer(exact_sums(squares[:, None]), [scale])[0])
+
+    def score(self, theta: Floats, clip: float, longest: float, bound: float, scale: float) -> Floats:
+        """``sum_i w_i clip(y_i - x_i'theta) x_i + scale z``, no summand longer than ``longest``; see ``weighted``."""
+        rows = weighted(self._free, self._rows.y, theta, clip, bound)
+        return self._answer(exact_sums(_no_longer(rows, longest)), [scale] * self.d)
+
+    def meat(self, theta: Floats, clip: float, longest: float, bound: float, scale: float) -> Floats:
+        """``sum_i s_i s_i' + E`` over the summands of a score: one person moves it by at most ``longest^2``."""
+        rows = _no_longer(weighted(self._free, self._rows.y, theta, clip, bound), longest)
+        return self._matrix(ExactGram.of(rows, np.zeros(len(rows))), scale)
+
+    def _matrix(self, sums: ExactGram, scale: float, known: float | None = None) -> Floats:
+        """Draw the upper half of a sum of outer products."""
+        rows, columns = np.triu_indices(self.d)
+        rows, columns = (rows, columns) if known is None else (rows[:-1], columns[:-1])
+        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
+        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
+        center = [sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
+        full = np.full((self.d, self.d), 0.0 if known is None else known)
+        if center:
+            full[rows, columns] = full[columns, rows] = self._answer(center, scales)
+        return full
 
     def weighted_sum(self, weigh: Weigh, unit: float, scale: float) -> Floats:
         """``sum_i w_i x_i + scale z``, the weights below ``2^40 unit`` and multiples of it, a public power of two.
@@ -204,10 +225,7 @@ class FloatWindow:
 
     def gram(self, scale: float, known: float | None = None) -> Floats:
         """``X'X + E``."""
-        noisy = self._moments()[1]
-        if self._rng is not None:
-            Z = self._rng.standard_normal((self.d, self.d))
-            noisy = noisy + scale * (Z + Z.T) / 2.0
+        noisy = self._matrix(self._moments()[1], scale)
         if known is not None:
             noisy[-1, -1] = known
         return noisy
@@ -223,6 +241,31 @@ class FloatWindow:
             return shortened(X * residual[:, None], clip * self._frame.x_bound).sum(axis=0)
 
         return self._noisy(self._rows.fold(step), scale)
+
+    def squared_residuals(self, theta: Floats, most: float, scale: float) -> float:
+        """``sum_i min((y_i - x_i'theta)^2, most) + scale z``."""
+
+        def step(block: Block) -> Any:
+            return np.minimum(residuals(self._seen(block), block.y, theta) ** 2, most).sum()
+
+        return float(self._noisy(self._rows.fold(step), scale))
+
+    def score(self, theta: Floats, clip: float, longest: float, bound: float, scale: float) -> Floats:
+        """``sum_i w_i clip(y_i - x_i'theta) x_i + scale z``."""
+
+        def step(block: Block) -> Floats:
+            return weighted(self._seen(block), block.y, theta, clip, bound).sum(axis=0)
+
+        return self._noisy(self._rows.fold(step), scale)
+
+    def meat(self, theta: Floats, clip: float, longest: float, bound: float, scale: float) -> Floats:
+        """``sum_i s_i s_i' + E`` over the summands of a score."""
+
+        def step(block: Block) -> Floats:
+            rows = weighted(self._seen(block), block.y, theta, clip, bound)
+            return rows.T @ rows
+
+        return self._matrix(self._rows.fold(step), scale)
 
     def weighted_sum(self, weigh: Weigh, unit: float, scale: float) -> Floats:
         """``sum_i w_i x_i + scale z``."""
@@ -251,6 +294,12 @@ class FloatWindow:
             return theta
         return theta + np.linalg.solve(np.linalg.cholesky(H).T, self._rng.standard_normal(self.d)) / math.sqrt(gamma)
 
+    def _matrix(self, center: Floats, scale: float) -> Floats:
+        if self._rng is None:
+            return center
+        Z = self._rng.standard_normal((self.d, self.d))
+        return center + scale * (Z + Z.T) / 2.0
+
     def _noisy(self, center: Any, scale: Any) -> Any:
         return center if self._rng is None else center + scale * self._rng.standard_normal(np.shape(center))
 
@@ -276,12 +325,16 @@ Window = ExactWindow | FloatWindow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StandardFrame:
-    """A centre and a spread for every column; rows are clipped to ``radius``. ``weight``: of the ones, 0 for none."""
+    """A centre and a spread for every column; rows are clipped to ``radius``. ``weight``: of the ones, 0 for none.
+
+    Where rows are shortened ``whole``, their ones are too, to ``x_bound``: their Gram matrix then weighs long rows down.
+    """
 
     center: Floats
     spread: Floats
     radius: float
     weight: float
+    whole: bool = False
 
     @property
     def x_bound(self) -> float:
@@ -305,6 +358,8 @@ class StandardFrame:
 
     def clipped_rows(self, units: Floats, present: NDArray[np.bool_]) -> Floats:
         """Return whole rows clipped to the radius in floating point: for experiments and readings."""
+        if self.whole:
+            return shortened(self.free_rows(units, present), self.x_bound)
         return self.with_ones(shortened(self.columns(units, present), self.radius), present)
 
     def in_units(self, theta: Floats, weight: float) -> Floats:
@@ -314,6 +369,24 @@ class StandardFrame:
             return slopes
         first = float(theta[-1]) * self.weight - math.fsum(slopes * self.center)
         return np.append(slopes, first / weight)
+
+
+def residuals(X: Floats, y: Floats, theta: Floats) -> Floats:
+    """Return ``y - x'theta``; what is no number any more (a row beyond all floats) is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num(y - products(X, theta), nan=math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def weighted(X: Floats, y: Floats, theta: Floats, clip: float, bound: float) -> Floats:
+    """Return ``w clip(y - x'theta) x`` of each row, ``w = min(1, (bound/||x||)^2)``: no longer than ``clip bound``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        shrunk = bound / np.maximum(lengths(X), bound)
+        return X * (shrunk * shrunk * np.clip(residuals(X, y, theta), -clip, clip))[:, None]
+
+
+def _no_longer(rows: Floats, longest: float) -> Floats:
+    """Shorten rows to this length in integers."""
+    return fixed_rows(rows, np.zeros(len(rows)), longest, 1.0).X
 
 
 def shortened(rows: Floats, bound: float) -> Floats:
