@@ -123,7 +123,7 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_
     audit = pi.audit(release, X, y)
     assert audit.pairs.kind == "upper"
     assert audit.losses.max() <= 1.0 + 1e-9
-    if x_bound == 1.0 and not intercept and not robust:  # a short row has little to lose, whatever the residuals turn out to be
+    if x_bound == 1.0 and not intercept and not robust:  # a short row has little to lose, whatever residuals are
         short = np.linalg.norm(X, axis=1).argmin()
         assert audit.losses[short] == audit.losses.min() < 0.5
     # what a run really moves for each person, at the estimates and coordinates it really had, is no more

@@ -58,8 +58,9 @@ def tables(draw):
 
 def published(model):
     """Everything public that ``fit`` set: names, types and shapes, which must not depend on the rows."""
+    fixed = [name for name, value in vars(model).items() if isinstance(value, np.ndarray)]
     return {
-        name: (type(value), np.shape(value) if isinstance(value, np.ndarray) and name not in ASKED_IF_BELIEVED else None)
+        name: (type(value), np.shape(value) if name in fixed and name not in ASKED_IF_BELIEVED else None)
         for name, value in vars(model).items()
         if name != "feature_names_in_"
     }

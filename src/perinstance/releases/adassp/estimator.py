@@ -176,7 +176,7 @@ class AdaSSP(PredictsLinearly, Promised):
         self.column_totals_ = found.column_totals
         self.gram_ = found.gram
         self.moments_ = np.array(found.moments)
-        bought = [np.empty(0) for _ in range(3)] if found.bought is None else found.bought.answers
+        bought: list[Floats] = [np.empty(0) for _ in range(3)] if found.bought is None else found.bought.answers
         self.squared_residuals_, self.score_, self.meat_ = bought
         self.privacy_ = self._plan(box).promise
         return found.coef

@@ -327,7 +327,7 @@ Window = ExactWindow | FloatWindow
 class StandardFrame:
     """A centre and a spread for every column; rows are clipped to ``radius``. ``weight``: of the ones, 0 for none.
 
-    Where rows are shortened ``whole``, their ones are too, to ``x_bound``: their Gram matrix then weighs long rows down.
+    Where rows are shortened ``whole``, their ones are too, to ``x_bound``: the Gram matrix then weighs long rows down.
     """
 
     center: Floats
