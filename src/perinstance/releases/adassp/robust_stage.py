@@ -4,7 +4,8 @@ At the last estimate a, with residuals ``r_i = y_i - x_i'a`` and weights ``w_i =
 
     q = sum min(r_i^2, c_0^2),    m = sum w_i clip(r_i, c) x_i,    M = sum w_i^2 clip(r_i, c_M)^2 x_i x_i'
 
-are released: the scale ``sigma^2 = q/n`` that chooses the clips, the score, its sampling covariance (the meat). With the Gram matrix of rows shortened as a whole, ``sum w_i x_i x_i'``, as its slope they make an estimating equation that
+are released: the scale ``sigma^2 = q/n`` that chooses the clips, the score, its sampling covariance (the meat). With
+the Gram matrix of rows shortened as a whole, ``sum w_i x_i x_i'``, for a slope they make an estimating equation that
 assumes a linear mean and nothing of the residuals: weights are functions of x alone (Mallows), and no clip is below six
 standard deviations, because one that skewed residuals reach moves the target.
 """
