@@ -40,6 +40,8 @@ PHRASES = {
     "perinstance.Recipe": "--recipe",
     "Ledger(..., filter=RenyiBudget(8, 1.0))": "perinstance ledger init --renyi 8 1",
     "ledger.releases()": "perinstance ledger releases",
+    "or declare the column otherwise": "or declare the column otherwise (perinstance recipe FILE --check RECIPE counts "
+    "everything)",
     "use ledger.admit(release, ...)": "use perinstance release --ledger, which admits it",
     "commit it if its output may have been seen, cancel it if not": "say what became of it (perinstance ledger settle "
     "LEDGER KEY --published if its output may have been seen, --not-published if not)",

@@ -94,7 +94,8 @@ def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: A
     if recipe is not None and decimal not in (None, recipe.decimal):
         raise InvalidInput("the recipe states how numbers are written; leave --decimal away, or change it there")
     mark = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter) or getattr(recipe, "delimiter", None)
-    table = pi.scan(file, delimiter=mark, decimal=decimal or ("." if recipe is None else recipe.decimal))
+    stated = {} if getattr(recipe, "encoding", None) is None else {"encoding": recipe.encoding}
+    table = pi.scan(file, delimiter=mark, decimal=decimal or ("." if recipe is None else recipe.decimal), **stated)
     if (delimiter or decimal) and not hasattr(getattr(table, "reader", None), "delimiter"):
         raise InvalidInput("--delimiter and --decimal are for CSV files, and this is none; leave them out")
     return table

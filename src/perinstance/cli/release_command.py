@@ -79,6 +79,8 @@ def release(
       perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
+    from sklearn.base import clone
+
     import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.cli.notices import say
@@ -91,6 +93,8 @@ def release(
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
     target = target or rule.target_column
+    if intercept and getattr(rule, "intercept", False):  # the model has its own: a column of ones would be a zero in it
+        rule = clone(rule).set_params(intercept=False)
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)

@@ -111,7 +111,16 @@ def recipe(
     delimiter: Annotated[
         str | None, typer.Option("--delimiter", help="Between the fields of a CSV; by default the header tells.")
     ] = None,
-    decimal: Annotated[str, typer.Option("--decimal", help="The decimal mark of a CSV: . or ,")] = ".",
+    decimal: Annotated[
+        str | None, typer.Option("--decimal", help="The decimal mark of a CSV: . or , (by default most columns tell).")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="Of a CSV that is not UTF-8, for example cp1252.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Read all of FILE by this recipe, and say what it cannot read; no draft."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the draft is written.")] = Path("recipe.toml"),
     quiet: o.Quiet = False,
 ) -> None:
@@ -123,13 +132,36 @@ def recipe(
     [bold]Example[/bold]
 
       perinstance recipe patients.csv --target cost --id person --out recipe.toml
+
+      perinstance recipe patients.csv --check recipe.toml
     """
     from perinstance.data.files.load_whole import draft_of_file
 
+    if check is not None:
+        _check_recipe(file, check, delimiter)
+        return
     o.check_places(out)
     if out.exists():
         raise InvalidInput(f"{out.name!r} exists already; name another file with --out, or move it away")
-    text = draft_of_file(file, target, tuple(name for name in (id, *(leave_out or ())) if name), decimal, delimiter)
+    text = draft_of_file(
+        file, target, tuple(name for name in (id, *(leave_out or ())) if name), decimal, delimiter, encoding
+    )
     out.write_text(text, encoding="utf-8")
     if not quiet:
         typer.echo(f"Draft: {out.resolve()}\nFill in what it marks, from public knowledge; then pass it as --recipe.")
+
+
+def _check_recipe(file: Path, recipe: Path, delimiter: str | None) -> None:
+    """Say everything that a recipe cannot read, and exit 2 if there is anything."""
+    import perinstance as pi
+    from perinstance.data.files.load_whole import recipe_problems
+    from perinstance.report.svg import clean
+
+    rule = pi.Recipe.from_toml(recipe)
+    problems = recipe_problems(o.open_table(file, delimiter, None, rule), rule)
+    for problem in problems:
+        typer.echo(clean(str(problem), 1000))
+    if problems:
+        columns = len({problem.column for problem in problems})
+        raise InvalidInput(f"the recipe cannot read {columns} column{'s'[: columns != 1]}; change it, and check again")
+    typer.echo("Every cell of the recipe's columns can be read.")

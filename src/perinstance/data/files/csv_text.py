@@ -6,6 +6,7 @@ dropped, and the place of the trouble is found again by reading the bad column a
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -52,6 +53,7 @@ class DelimitedReader(Reader):
     delimiter: str
     limits: Limits
     decimal: str = "."
+    encoding: str = "utf-8"
     lenient: bool = False  #: bytes that are no text are replaced, not refused
     first_row: int = 2  #: the header is row 1
 
@@ -79,7 +81,13 @@ class DelimitedReader(Reader):
     ) -> Iterator[pa.RecordBatch]:
         types = {str(at): kind for at in numbers} | ({} if ids is None else {str(ids): pa.string()})
         names = [str(at) for at in range(len(self.labels))]
-        read = pcsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=_CHUNK, use_threads=threads > 1)
+        read = pcsv.ReadOptions(
+            column_names=names,
+            skip_rows_after_names=1,
+            block_size=_CHUNK,
+            use_threads=threads > 1,
+            encoding=self.encoding,
+        )
         convert = pcsv.ConvertOptions(
             column_types=types, include_columns=list(types), strings_can_be_null=False, decimal_point=self.decimal
         )
@@ -108,7 +116,10 @@ class DelimitedReader(Reader):
             return error
         except _Refusal:
             pass
-        return InvalidTable("the file is not UTF-8 text in comma-separated columns; convert it, or pass delimiter=")
+        return InvalidTable(
+            "the file is not UTF-8 text in comma-separated columns; convert it, or pass delimiter= (another encoding "
+            "is declared in a recipe)"
+        )
 
     def _refuse_cells(self, numbers: Sequence[int]) -> None:
         """Read everything as text, and refuse the first bad cell of each column.
@@ -156,15 +167,21 @@ def _texts(column: pa.Array) -> pa.Array:
         return pa.array([one.decode(errors="replace") for one in column.to_pylist()], pa.string())
 
 
-def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: str = ".") -> DelimitedReader:
+def open_delimited(
+    path: Path, delimiter: str | None, limits: Limits, decimal: str = ".", encoding: str = "utf-8"
+) -> DelimitedReader:
     """Read the header line, and nothing else."""
+    encoding = _known_encoding(encoding)
     line = read_header(path, limits)
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in line:
         raise InvalidTable("the file is UTF-16 or not text at all; save it as UTF-8")
     try:
-        text = line.decode("utf-8-sig")
+        text = line.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
-        raise InvalidTable("the header of the file is not UTF-8; save the file as UTF-8") from None
+        raise InvalidTable(
+            f"the header of the file is not {encoding.upper()}; save the file as UTF-8, or declare its encoding in a "
+            "recipe (often cp1252)"
+        ) from None
     if not text.strip():
         raise InvalidTable("the file is empty, or its first line is; the first line must name the columns")
     if decimal not in (".", ","):
@@ -183,7 +200,21 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: s
             f"pass delimiter={other!r}{points}, or put the header in quotation marks if it is one name"
         )
     stored, labels = path.stat().st_size, unique_labels(names)
-    return DelimitedReader(labels=labels, stored=stored, path=path, limits=limits, delimiter=mark, decimal=decimal)
+    return DelimitedReader(
+        labels=labels, stored=stored, path=path, limits=limits, delimiter=mark, decimal=decimal, encoding=encoding
+    )
+
+
+def _known_encoding(name: str) -> str:
+    """Return the standard name of an encoding in which a comma, a quotation mark and a line's end are single bytes."""
+    try:
+        found = codecs.lookup(name).name
+        plain = 'a,;\t"\n'.encode(found)
+    except (LookupError, TypeError, UnicodeError):
+        raise InvalidTable("the encoding is not known; try 'utf-8', 'cp1252' or 'latin-1'") from None
+    if plain != b'a,;\t"\n':
+        raise InvalidTable("in this encoding a comma is no single byte; save the file as UTF-8")
+    return found
 
 
 def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
@@ -195,6 +226,20 @@ def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
     expected = "\t" if ".tsv" in suffixes else ","
     best = _best_mark(read_header(place, Limits()).decode("utf-8", errors="replace"), expected)
     return None if best == expected else best
+
+
+def guessed_encoding(path: str | os.PathLike[str]) -> str:
+    """Return "utf-8" where the file's first megabytes are UTF-8 (or no text at all), "cp1252" else: a draft says so."""
+    place = Path(path)
+    if not {one.lower() for one in place.suffixes} & {".csv", ".tsv", ".txt"} or not place.is_file():
+        return "utf-8"
+    with ByteStream(place, Limits()) as stream:
+        data = stream.read(_CHUNK)
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
 
 
 def _best_mark(line: str, expected: str) -> str:

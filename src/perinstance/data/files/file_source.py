@@ -31,7 +31,14 @@ from perinstance.numerics.array_types import Floats
 _TEXT = (".csv", ".tsv", ".txt")
 
 
-def scan(path: Any, *, delimiter: str | None = None, decimal: str = ".", limits: Limits | None = None) -> Scan:
+def scan(
+    path: Any,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    limits: Limits | None = None,
+) -> Scan:
     """Open a Parquet file, a folder of them, a CSV or CSV.gz, an Arrow (Feather) file, an Arrow dataset or a ``.npy``.
 
     Only the header is read here; ``audit`` reads the rest, once, in blocks. What a file is, is told by its first
@@ -45,15 +52,18 @@ def scan(path: Any, *, delimiter: str | None = None, decimal: str = ".", limits:
         Between the fields of a text file; a comma unless the file is called ``.tsv``, a semicolon where ``decimal`` is
         a comma.
     decimal : ``"."`` or ``","``
-        In the numbers of a text file. A thousands separator is refused: it cannot be told from a decimal.
+        In the numbers of a text file. A thousands separator is refused: it cannot be told from a decimal, but a
+        recipe can declare it.
+    encoding : text
+        Of a text file, if it is not UTF-8, for example ``"cp1252"``.
     limits : Limits, optional
         How much a file may unpack to.
     """
     limits = limits or Limits()
-    return Scan(_reader(path, delimiter, decimal, limits), limits)
+    return Scan(_reader(path, delimiter, decimal, encoding, limits), limits)
 
 
-def _reader(path: Any, delimiter: str | None, decimal: str, limits: Limits) -> Reader:
+def _reader(path: Any, delimiter: str | None, decimal: str, encoding: str, limits: Limits) -> Reader:
     if not isinstance(path, (str, os.PathLike)):
         if hasattr(path, "to_batches") and hasattr(path, "schema") and hasattr(path, "count_rows"):
             return open_dataset(path, limits)
@@ -86,7 +96,7 @@ def _reader(path: Any, delimiter: str | None, decimal: str, limits: Limits) -> R
         return open_npy(place)
     suffixes = [one.lower() for one in place.suffixes if one.lower() != ".gz"]
     if suffixes and suffixes[-1] in _TEXT:
-        return open_delimited(place, delimiter, limits, decimal)
+        return open_delimited(place, delimiter, limits, decimal, encoding)
     raise InvalidTable(
         f"{place.name!r} is neither Parquet, nor Arrow, nor .npy, nor called {', '.join(_TEXT)} (.gz may follow); "
         "convert or rename it"

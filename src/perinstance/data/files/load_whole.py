@@ -17,12 +17,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from perinstance.data.files.csv_text import DelimitedReader, guessed_delimiter
+from perinstance.data.files.csv_text import DelimitedReader, guessed_delimiter, guessed_encoding
 from perinstance.data.files.file_source import Scan, check_types, scan
 from perinstance.data.memory.columns import MISSING
+from perinstance.data.recipes.arrow_cells import as_arrow, read_days, read_numbers
+from perinstance.data.recipes.cell_rules import rules_to_try, texts_of
+from perinstance.data.recipes.column_kinds import DeclaredDates, DeclaredYesNo
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
-from perinstance.data.recipes.recipe_file import draft_text, word_of_texts, word_of_type
+from perinstance.data.recipes.recipe_file import draft_text, rules_of_texts, toml_value, word_of_texts, word_of_type
 from perinstance.data.source import BLOCK_BYTES, Chosen, choose_columns, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.ids import is_text, text_size
@@ -140,25 +143,120 @@ def draft_of_file(
     path: str | os.PathLike[str],
     target: str | None = None,
     leave_out: tuple[str, ...] = (),
-    decimal: str = ".",
+    decimal: str | None = None,
     delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> str:
-    """Return the TOML of a recipe's first draft; of a CSV file, what most cells of a column are stands for its type."""
-    if decimal not in (".", ","):
+    """Return the TOML of a recipe's first draft; of a CSV file, what most cells of a column are stands for its type.
+
+    Marks that are not given are those by which most columns can be read: no single person's cell decides.
+    """
+    if decimal not in (None, ".", ","):
         raise InvalidInput("decimal must be '.' or ','")
-    mark = delimiter or guessed_delimiter(path)
-    scanned = scan(path, delimiter=mark)
+    mark, encoding = delimiter or guessed_delimiter(path), encoding or guessed_encoding(path)
+    scanned = scan(path, delimiter=mark, encoding=encoding)
     reader, labels = scanned.reader, scanned.columns
     if scanned.unnamed:
         raise InvalidInput("a .npy file holds numbers without names; a recipe needs a table with names")
     if any(name not in labels for name in leave_out):
         raise InvalidInput("a column to leave out is not among the columns of the table; check its name")
     used = [at for at, name in enumerate(labels) if name not in leave_out]
-    if reader.types is None:
-        first = next(reader.batches(Chosen(tuple(used), None, None), _DRAFT_ROWS, 1, raw=True), None)
-        texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
-        words = [word_of_texts(one, decimal) for one in texts]
-    else:
+    names = [labels[at] for at in used]
+    if reader.types is not None:
         words = [word_of_type(reader.types[at]) for at in used]
-    named = {labels[at]: word for at, word in zip(used, words, strict=True)}
-    return draft_text(named, target, decimal, mark if reader.types is None else None)
+        return draft_text(dict(zip(names, words, strict=True)), target, decimal or ".")
+    first = next(reader.batches(Chosen(tuple(used), None, None), _DRAFT_ROWS, 1, raw=True), None)
+    texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
+    point = decimal or max(".,", key=lambda one: sum(word_of_texts(text, one) == "number" for text in texts))
+    words = [word_of_texts(text, point) for text in texts]
+    rules = {
+        name: rules_of_texts(text, point)
+        for name, text, word in zip(names, texts, words, strict=True)
+        if word == "number"
+    }
+    stated = None if encoding == "utf-8" else encoding
+    return draft_text(dict(zip(names, words, strict=True)), target, point, mark, stated, rules)
+
+
+@dataclass(frozen=True, slots=True)
+class CellProblem:
+    """Cells of one column that a recipe cannot read: how many in the whole file, and what to declare. No cell."""
+
+    column: str
+    count: int
+    row: int  #: the first one, as the file counts
+    missing: bool  #: whether they are missing, and the recipe has no answer for that
+    advice: str
+
+    def __str__(self) -> str:
+        what = "missing" if self.missing else "cannot be read"
+        return (
+            f"{self.column!r}: {self.count:,} cell{'s'[: self.count != 1]} {what}, row {self.row} first; {self.advice}"
+        )
+
+
+def recipe_problems(scanned: Scan, recipe: Recipe) -> tuple[CellProblem, ...]:
+    """Read a whole file by a recipe, and return everything that it cannot read, each column with exact counts."""
+    if scanned.unnamed:
+        raise InvalidTable("a recipe names columns, and a .npy file has no names; write a CSV or Parquet file")
+    kinds = recipe.declared_kinds()
+    absent = [name for name in kinds if name not in scanned.columns]
+    if absent:
+        raise InvalidTable(f"the table lacks {', '.join(absent)}, which the recipe names; check the names")
+    reader = replace(scanned.reader, lenient=True) if isinstance(scanned.reader, DelimitedReader) else scanned.reader
+    chosen = Chosen(tuple(scanned.columns.index(name) for name in kinds), None, None)
+    counts: dict[tuple[str, bool], list[int]] = {}
+    ways: dict[str, NDArray[np.int64]] = {}
+    start = scanned.reader.first_row
+    for batch in reader.batches(chosen, rows_per_block(len(kinds), BLOCK_BYTES), 1, raw=True):
+        for (name, kind), column in zip(kinds.items(), batch.columns, strict=True):
+            array = kind.rules.cleaned(as_arrow(column), recipe.decimal, texts_of("na", recipe.na))
+            cells = kind.read(array, recipe.decimal)
+            for lost, missing in ((cells.unreadable, False), (cells.missing & (kind.missing is None), True)):
+                if lost.any():
+                    found = counts.setdefault((name, missing), [0, start + int(lost.argmax())])
+                    found[0] += int(lost.sum())
+            if cells.unreadable.any():
+                left = array.filter(pa.array(cells.unreadable))
+                ways[name] = ways.get(name, 0) + _readable_by(kind, left, recipe.decimal)
+        start += batch.num_rows
+    return tuple(
+        CellProblem(name, count, row, missing, _advice(kinds[name], missing, count, ways.get(name), recipe.decimal))
+        for (name, missing), (count, row) in counts.items()
+    )
+
+
+_FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y %H:%M")
+
+
+def _readable_by(kind: Any, cells: pa.Array, decimal: str) -> NDArray[np.int64]:
+    """Count which of some unreadable cells each other declaration would read."""
+    if isinstance(kind, DeclaredDates):
+        return np.array([(~read_days(cells, form).unreadable).sum() for form in _FORMS], dtype=np.int64)
+    if isinstance(kind, DeclaredYesNo) or not is_text(cells.type):
+        return np.zeros(1, dtype=np.int64)
+    tried = [read_numbers(way.cleaned(cells, decimal), decimal) for way in rules_to_try(decimal)]
+    tried.append(read_numbers(cells, "," if decimal == "." else "."))
+    return np.array([(~one.unreadable & ~one.missing).sum() for one in tried], dtype=np.int64)
+
+
+def _advice(kind: Any, missing: bool, count: int, ways: Any, decimal: str) -> str:
+    """Say what to declare, by what most of the cells would be read by."""
+    if missing:
+        return "declare missing = ..., the answer for them"
+    best = 0 if ways is None else int(np.argmax(ways))
+    most = 0 if ways is None else int(ways[best])
+    read = f" reads {most:,} of them"
+    rest = "" if most == count else "; list words that mean missing in na = [...]"
+    if isinstance(kind, DeclaredDates):
+        return f'format = "{_FORMS[best]}"{read}{rest}' if most else "list words that mean missing in na = [...]"
+    if isinstance(kind, DeclaredYesNo):
+        return "list their words in yes, no or na"
+    if not most:
+        return "list words that mean missing in na = [...], or declare the column as categories"
+    tried = rules_to_try(decimal)
+    if best == len(tried):
+        return f"another decimal mark{read}{rest}"
+    plain = tried[best].plain() | ({"currency": ["..."]} if tried[best].currency else {})
+    declared = ", ".join(f"{key} = {toml_value(value)}" for key, value in plain.items())
+    return f"{declared}{read}{rest}"

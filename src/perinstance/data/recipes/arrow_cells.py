@@ -105,8 +105,10 @@ def read_words(array: pa.Array, vocabulary: Vocabulary) -> ReadCells:
     return _through_dictionary(array.dictionary_encode(), lambda words: _codes_of(words, vocabulary))
 
 
-def read_days(array: pa.Array, form: str | None) -> ReadCells:
-    """Read dates and times as days since 1970-01-01; texts by ``form`` (strptime), or as ISO 8601 without one."""
+def read_days(array: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:
+    """Read dates and times as days since 1970-01-01; texts by ``form`` (strptime; the first of several that fits), or
+    as ISO 8601 without one.
+    """
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _through_dictionary(array, lambda words: read_days(words, form))
@@ -136,10 +138,12 @@ def _parsed_numbers(array: pa.Array, decimal: str) -> ReadCells:
     return ReadCells(values, gaps, np.where(readable, ~np.isfinite(values), ~gaps))
 
 
-def _parsed_days(words: pa.Array, form: str | None) -> ReadCells:
+def _parsed_days(words: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:
     text = pc.utf8_trim_whitespace(words)
     gaps = _gaps(text)
-    forms = (form,) if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+    forms = (
+        (form,) if isinstance(form, str) else form if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+    )
     days = pc.coalesce(*(pc.strptime(text, format=one, unit="us", error_is_null=True) for one in forms))
     bad = pc.is_null(days).to_numpy(zero_copy_only=False) & ~gaps
     return ReadCells(_days(days), gaps, bad)
@@ -251,11 +255,12 @@ class RefusedCells:
 
     start: int
     refuse: bool = True  #: False: whoever asked takes cells without a number as NaN
+    na: tuple[str, ...] = ()  #: words that mean missing, in every column
     found: list[str] = field(default_factory=list)
 
     def fill(self, name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray) -> None:
         """Write one column's numbers to ``out``, and take note of the cells that have none."""
-        cells = kind.read(as_arrow(array), decimal)
+        cells = kind.read(kind.rules.cleaned(as_arrow(array), decimal, self.na), decimal)
         gaps = cells.missing & (kind.missing is None)
         for lost, what in ((cells.unreadable, next(iter(kind.plain))), (gaps, "missing")):
             if lost.any():

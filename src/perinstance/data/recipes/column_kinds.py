@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import is_number
 from perinstance.data.recipes.arrow_cells import ReadCells, Vocabulary, read_days, read_numbers, read_words
+from perinstance.data.recipes.cell_rules import OF_NUMBERS, CellRules
 from perinstance.errors import InvalidInput
 
 REFUSE = "refuse"  #: the answer for missing cells unless another one is declared
@@ -31,6 +32,7 @@ class ColumnKind:
     suffixes: tuple[str, ...] = ("",)  #: appended to the column's name, for each column of numbers
     bound: float = 1.0  #: the largest norm of the numbers of one cell
     ends: tuple[float, float] = (-1.0, 1.0)  #: between which each of the numbers lies
+    rules: CellRules = field(default_factory=CellRules)  #: how its cells are written
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
         """Read the cells: as numbers, where a kind does not say otherwise."""
@@ -68,7 +70,7 @@ class DeclaredRange(ColumnKind):
 class DeclaredDates(DeclaredRange):
     """A date or time between two days (counted from 1970-01-01), clipped, and scaled to [-1, 1]."""
 
-    format: str | None = None
+    format: str | tuple[str, ...] | None = None
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
         """Read days."""
@@ -122,10 +124,12 @@ def column_kind(name: str, declared: Any) -> ColumnKind:
         got = "none of them" if not found else " and ".join(found)
         raise InvalidInput(f"{name}: declare one of {', '.join(_READERS)}; got {got}")
     reader, allowed = _READERS[found[0]]
-    unknown = sorted(set(declared) - {found[0], "missing", *allowed})
+    unknown = sorted(set(declared) - {found[0], "missing", *_RULES, *allowed})
     if unknown:
         raise InvalidInput(f"{name}: {', '.join(unknown)} cannot stand with {found[0]}; leave it out")
-    return reader(name, {"missing": REFUSE, **declared})
+    rules = CellRules.of(name, declared, found[0] in ("range", "as_is"))
+    kind = reader(name, {"missing": REFUSE, **declared})
+    return replace(kind, rules=rules, plain={**kind.plain, **rules.plain()})
 
 
 def _as_it_is(name: str, declared: dict[str, Any]) -> ColumnKind:
@@ -182,13 +186,26 @@ def _dates(name: str, declared: dict[str, Any]) -> DeclaredDates:
     if not first < last:
         raise InvalidInput(f"{name}: dates must be [first, last] with first < last")
     form, missing = declared.get("format"), declared["missing"]
-    if form is not None and (not isinstance(form, str) or "%" not in form):
-        raise InvalidInput(f"{name}: format is written as for strptime, for example '%d.%m.%Y'")
+    forms = tuple(form) if isinstance(form, list | tuple) else (form,)
+    if form is not None and not all(isinstance(one, str) and "%" in one for one in forms):
+        raise InvalidInput(f"{name}: format is written as for strptime, for example '%d.%m.%Y', or a list of such")
+    swapped = {one.replace("%d", "%M").replace("%m", "%d").replace("%M", "%m") for one in forms if one}
+    if swapped & {one for one in forms if one and one.find("%d") != one.find("%m")}:
+        raise InvalidInput(f"{name}: 01/02 is two days by two of the formats; declare one of them")
     answer = None if missing == REFUSE else _date(name, missing)
-    plain = {"dates": [first.isoformat(), last.isoformat()], **({} if form is None else {"format": form})}
+    plain = {
+        "dates": [first.isoformat(), last.isoformat()],
+        **({} if form is None else {"format": _one_or_list(forms)}),
+    }
     plain = _plain(None if answer is None else answer.isoformat(), **plain)
     day = None if answer is None else _day(answer)
-    return DeclaredDates(plain=plain, missing=day, low=_day(first), high=_day(last), format=form)
+    return DeclaredDates(
+        plain=plain, missing=day, low=_day(first), high=_day(last), format=None if form is None else forms
+    )
+
+
+def _one_or_list(forms: tuple[Any, ...]) -> Any:
+    return forms[0] if len(forms) == 1 else list(forms)
 
 
 def _day(date: dt.date) -> float:
@@ -199,6 +216,7 @@ def _plain(missing: Any, **declared: Any) -> dict[str, Any]:
     return declared if missing is None else {**declared, "missing": missing}
 
 
+_RULES = ("unit", "na", *OF_NUMBERS)
 _READERS: dict[str, tuple[Callable[[str, dict[str, Any]], ColumnKind], tuple[str, ...]]] = {
     "range": (_range, ("scale",)),
     "categories": (_categories, ("other",)),

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from perinstance.data.recipes.arrow_cells import RawTable, RefusedCells, as_arrow, raw_table
+from perinstance.data.recipes.cell_rules import texts_of
 from perinstance.data.recipes.column_kinds import ColumnKind, DeclaredRange, column_kind, left_to_fill_in
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.errors import InvalidInput, InvalidTable
@@ -19,6 +20,7 @@ from perinstance.folds.block import in_order_of
 from perinstance.numerics.array_types import Floats
 
 INTERCEPT = "intercept"
+PARTS = ("columns", "target", "intercept", "decimal", "delimiter", "encoding", "na")  #: of a recipe's file
 
 
 class Recipe(TransformerMixin, BaseEstimator):
@@ -42,7 +44,9 @@ class Recipe(TransformerMixin, BaseEstimator):
         - ``{"as_is": True}``: a number as it is.
 
         Each may have ``"missing"``: the answer for missing cells (a number, a word, a date); they are refused
-        otherwise. None takes every column as it is.
+        otherwise. And how its cells are written: ``"na": ["k.A."]``, words that mean missing; of numbers
+        ``"thousands": "."``, ``"currency": ["EUR"]`` and ``"censored": "limit"`` (``<0.6`` counts as 0.6); ``"unit"``
+        is for readers. None takes every column as it is.
     target
         The same for the target, with its name: ``{"column": "cost", "range": [0, 50_000]}``, or yes and no.
     intercept
@@ -51,6 +55,10 @@ class Recipe(TransformerMixin, BaseEstimator):
         The decimal mark of numbers that are written as text.
     delimiter
         Between the fields of a text file; None is what ``scan`` takes by itself.
+    encoding
+        Of a text file, where it is not UTF-8: ``"cp1252"``.
+    na
+        Words that mean missing, in every column.
 
     Examples
     --------
@@ -70,12 +78,16 @@ class Recipe(TransformerMixin, BaseEstimator):
         intercept: bool = False,
         decimal: str = ".",
         delimiter: str | None = None,
+        encoding: str | None = None,
+        na: list[str] | None = None,
     ) -> None:
         self.columns = columns
         self.target = target
         self.intercept = intercept
         self.decimal = decimal
         self.delimiter = delimiter
+        self.encoding = encoding
+        self.na = na
 
     def fit(self, X: Any, y: Any = None) -> Recipe:
         """Learn nothing: keep the names of the columns, and refuse cells that have no number."""
@@ -115,7 +127,7 @@ class Recipe(TransformerMixin, BaseEstimator):
             names = tuple(f"x{k}" for k in used) if raw.names is None else tuple(raw.names)
             kinds = (column_kind("", {"as_is": True}),) * len(used)
         out = np.empty((raw.n_rows, sum(len(kind.suffixes) for kind in kinds) + bool(self.intercept)), order="F")
-        refused, at = RefusedCells(start, refuse), 0
+        refused, at = RefusedCells(start, refuse, texts_of("na", self.na)), 0
         for name, kind, place in zip(names, kinds, used, strict=True):
             refused.fill(name, kind, raw.column(place), self.decimal, out[:, at : at + len(kind.suffixes)])
             at += len(kind.suffixes)
@@ -139,7 +151,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return the target's numbers of some rows of a larger table; see ``rows``."""
         kind, name = self._target()
         out = np.empty((len(array), 1), order="F")
-        refused = RefusedCells(start, refuse)
+        refused = RefusedCells(start, refuse, texts_of("na", self.na))
         refused.fill(name, kind, array, self.decimal, out)
         refused.refuse_any()
         return out[:, 0]
@@ -215,6 +227,10 @@ class Recipe(TransformerMixin, BaseEstimator):
         record: dict[str, Any] = {"intercept": bool(self.intercept), "decimal": self.decimal}
         if self.delimiter is not None:
             record["delimiter"] = self.delimiter
+        if self.encoding is not None:
+            record["encoding"] = self.encoding
+        if self.na:
+            record["na"] = list(texts_of("na", self.na))
         if kinds is not None:
             record["columns"] = {name: dict(kind.plain) for name, kind in zip(self.columns or (), kinds, strict=True)}
         if self.target is not None:
@@ -226,12 +242,10 @@ class Recipe(TransformerMixin, BaseEstimator):
     def from_dict(cls, record: Any) -> Recipe:
         """Make a recipe of what ``to_dict`` returned; what is left to fill in is refused, all of it at once."""
         if not isinstance(record, dict):
-            raise InvalidInput("a recipe is a table of columns, target, intercept, decimal and delimiter")
-        unknown = sorted(map(str, set(record) - {"columns", "target", "intercept", "decimal", "delimiter"}))
+            raise InvalidInput(f"a recipe is a table of {', '.join(PARTS)}")
+        unknown = sorted(map(str, set(record) - set(PARTS)))
         if unknown:
-            raise InvalidInput(
-                f"a recipe has no {', '.join(unknown)}; it has columns, target, intercept, decimal, delimiter"
-            )
+            raise InvalidInput(f"a recipe has no {', '.join(unknown)}; it has {', '.join(PARTS)}")
         left = left_to_fill_in(record)
         if left:
             raise InvalidInput(
@@ -251,12 +265,21 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return the recipe as the text of a TOML file."""
         return recipe_text(self.to_dict())
 
+    def declared_kinds(self) -> dict[str, ColumnKind]:
+        """Return how the cells of each named column are read, the target's last."""
+        kinds = dict(zip(self.columns or (), self._kinds() or (), strict=True))
+        if self.target is not None:
+            kind, name = self._target()
+            kinds[name] = kind
+        return kinds
+
     def _kinds(self) -> tuple[ColumnKind, ...] | None:
         """Validate the parameters where they are used (``__init__`` only stores); None: every column as it is."""
         if not isinstance(self.intercept, (bool, np.bool_)):
             raise InvalidInput("intercept must be true or false")
         if self.decimal not in (".", ","):
             raise InvalidInput("decimal must be '.' or ','")
+        texts_of("na", self.na)
         if self.target is not None:
             self._target()
         if self.columns is None:
@@ -264,7 +287,13 @@ class Recipe(TransformerMixin, BaseEstimator):
         columns: Any = self.columns
         if not isinstance(columns, dict) or not columns:
             raise InvalidInput("columns must name at least one column, for example {'age': {'range': [0, 110]}}")
-        return tuple(column_kind(str(name), one) for name, one in columns.items())
+        return tuple(self._kind(str(name), one) for name, one in columns.items())
+
+    def _kind(self, name: str, declared: Any) -> ColumnKind:
+        kind = column_kind(name, declared)
+        if kind.rules.thousands == self.decimal:
+            raise InvalidInput(f"{name}: thousands and decimal are the same mark; declare the other one")
+        return kind
 
     def _target(self) -> tuple[ColumnKind, str]:
         target: Any = self.target
@@ -273,7 +302,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         if not isinstance(target, dict) or not isinstance(target.get("column"), str):
             raise InvalidInput("the target is declared with its column: {'column': 'cost', 'range': [0, 50_000]}")
         name = target["column"]
-        kind = column_kind(name, {key: one for key, one in target.items() if key != "column"})
+        kind = self._kind(name, {key: one for key, one in target.items() if key != "column"})
         if kind.suffixes != ("",):
             raise InvalidInput(f"{name}: a target is a range, yes and no, dates or a number as it is, not categories")
         if self.columns is not None and name in self.columns:

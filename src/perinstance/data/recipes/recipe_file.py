@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from perinstance.data.checks.cells import type_word
 from perinstance.data.recipes.arrow_cells import ReadCells, read_days, read_numbers
+from perinstance.data.recipes.cell_rules import CellRules, rules_to_try
 from perinstance.data.recipes.column_kinds import FILL_IN
 from perinstance.errors import InvalidInput
 
@@ -31,7 +33,8 @@ else:  # pragma: no cover - the oldest Python
 TypeWord = Literal["number", "yes or no", "date", "text"]
 
 _HEAD = f"""\
-# A first draft of a public recipe, made from the names and types of the columns. Nothing else was taken from the data.
+# A first draft of a public recipe, made from the names and types of the columns, and from how most cells of a column
+# are written. Nothing else was taken from the data.
 #
 # Replace every "{FILL_IN} ..." by what is publicly known: a code book, the law, a clinical range. Never look it up in
 # the data: what is read off the data is published with the recipe. Delete the columns that are not to be used.
@@ -42,6 +45,7 @@ _HEAD = f"""\
 _LINES: dict[str, tuple[str, ...]] = {
     "number": (
         f'range = ["{FILL_IN} the lowest possible number", "{FILL_IN} the highest"]  # clipped, scaled to [-1, 1]',
+        '# unit = "mg/dl", na = ["k.A."], thousands = ".", currency = ["EUR"], censored = "limit"  # a line each',
     ),
     "yes or no": (
         'yes = ["yes", "y", "true", "1"]  # check these words',
@@ -112,21 +116,34 @@ def toml_value(value: Any) -> str:
 
 
 def draft_text(
-    words: Mapping[str, TypeWord], target: str | None = None, decimal: str = ".", delimiter: str | None = None
+    words: Mapping[str, TypeWord],
+    target: str | None = None,
+    decimal: str = ".",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    rules: Mapping[str, CellRules] | None = None,
 ) -> str:
     """Write the TOML of a first draft; ``words`` say what the type of each column of the table tells."""
+    rules = rules or {}
     if target is not None and target not in words:
         raise InvalidInput("the target is not among the columns of the table; check its name")
     lines = [_HEAD, "intercept = true  # adds a column of ones", f"decimal = {toml_value(decimal)}"]
     if delimiter is not None:
         lines.append(f"delimiter = {toml_value(delimiter)}")
+    if encoding is not None:
+        lines.append(f"encoding = {toml_value(encoding)}  # check it: bytes alone do not tell")
     if target is not None:
         word = "yes or no" if words[target] == "text" else words[target]
-        lines += ["", "[target]", f"column = {toml_value(target)}", *_LINES[word], _REFUSED]
+        lines += ["", "[target]", f"column = {toml_value(target)}", *_LINES[word], *_written(rules, target), _REFUSED]
     for name, word in words.items():
         if name != target:
-            lines += ["", f"[columns.{toml_key(name)}]", *_LINES[word], _REFUSED]
+            lines += ["", f"[columns.{toml_key(name)}]", *_LINES[word], *_written(rules, name), _REFUSED]
     return "\n".join(lines) + "\n"
+
+
+def _written(rules: Mapping[str, CellRules], name: str) -> list[str]:
+    plain = rules[name].plain() if name in rules else {}
+    return [f"{key} = {toml_value(value)}  # as most cells are written" for key, value in plain.items()]
 
 
 def word_of_type(kind: pa.DataType) -> TypeWord:
@@ -137,6 +154,20 @@ def word_of_type(kind: pa.DataType) -> TypeWord:
     return words.get(type_word(kind), "text")
 
 
+def rules_of_texts(texts: pa.Array, decimal: str) -> CellRules:
+    """Say how most of some texts write numbers: the fewest declarations by which more than half can be read."""
+    texts = pc.cast(texts, pa.string())
+    wanted = (len(texts) - int(read_numbers(texts, decimal).missing.sum())) / 2
+    for rules in rules_to_try(decimal):
+        cells = read_numbers(rules.cleaned(texts, decimal), decimal)
+        if (~cells.unreadable & ~cells.missing).sum() > wanted:
+            least = max(wanted / 5, 1)  # a tenth: no single person's cell decides
+            marked = {one: pc.sum(pc.match_substring(texts, one)).as_py() or 0 for one in rules.currency}
+            used = tuple(one for one, count in marked.items() if count > least)
+            return replace(rules, currency=used)
+    return CellRules()
+
+
 def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
     """Say what most of some texts are: a CSV file has no types. One person's cell cannot tip the answer alone."""
     texts = pc.cast(texts, pa.string())
@@ -145,6 +176,6 @@ def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
     def mostly(cells: ReadCells) -> bool:
         return 2 * cells.unreadable.sum() < len(texts) - cells.missing.sum()
 
-    if mostly(read_numbers(texts, decimal)):
+    if mostly(read_numbers(rules_of_texts(texts, decimal).cleaned(texts, decimal), decimal)):
         return "number"
     return "date" if any(map(mostly, days)) else "text"
