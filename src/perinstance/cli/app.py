@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
 from perinstance.cli.ledger_command import app as ledger
-from perinstance.cli.model_commands import explain, intervals, predict
+from perinstance.cli.model_commands import explain, intervals, predict, show
 from perinstance.cli.notices import announcing, in_options, told_of_steps, tolerant_streams
 from perinstance.cli.release_command import release
 from perinstance.cli.statement_command import publish_losses, statement
@@ -46,6 +46,7 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(release)
+app.command()(show)
 app.command()(intervals)
 app.command()(predict)
 app.command()(statement)

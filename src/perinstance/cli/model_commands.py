@@ -120,6 +120,44 @@ def intervals(
     terminal.console().print(found.summary(level), markup=False, soft_wrap=True)
 
 
+def show(model: o.Model, json: o.Json = False) -> None:
+    """Show a published MODEL for its readers: coefficients in their units with intervals, promise, bounds. It is free.
+
+    [bold]Example[/bold]
+
+      perinstance show model.json
+    """
+    import perinstance as pi
+    from perinstance.cli import terminal
+    from perinstance.published.readable import readable
+
+    published = pi.load_model(model)
+    found = readable(published)
+    if json:
+        rows = [
+            {"name": one.name, "reads": one.reads} | terminal.with_flags({"coefficient": one.value, **_ends(one)})
+            for one in found.coefficients
+        ]
+        record = {name: getattr(found, name) for name in ("method", "target", "promise", "intervals", "bounds")}
+        terminal.print_json({**record, "coefficients": rows})
+        return
+    out = terminal.console()
+    print_readable(found, out)
+    if published.promise is not None:
+        out.print("For the people in the data:", style="bold")
+        out.print(published.statement(), markup=False)
+
+
+def _ends(one: Any) -> dict[str, float | None]:
+    return {"low": one.low, "high": one.high}
+
+
+def print_readable(found: Any, out: Any) -> None:
+    """Print what a model says; names in it may be anybody's."""
+    for line in found.lines():
+        out.print("".join(letter for letter in line if letter.isprintable()), markup=False, soft_wrap=True)
+
+
 def predict(
     model: o.Model,
     file: o.Table,

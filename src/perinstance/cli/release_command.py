@@ -83,8 +83,10 @@ def release(
 
     import perinstance as pi
     from perinstance.cli import terminal
+    from perinstance.cli.model_commands import print_readable
     from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
+    from perinstance.published.readable import readable
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
@@ -133,6 +135,7 @@ def release(
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
+        print_readable(readable(pi.load_model(out)), shown)
         if intervals:
             shown.print(pi.load_model(out).inference().summary(), markup=False, soft_wrap=True)
         shown.print("For the people in the data:", style="bold")

@@ -7,11 +7,13 @@ numbers that float64 holds, sums over them are exact, and what is published is e
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -112,6 +114,22 @@ class WritesModel(BaseEstimator):
         """
         check_is_fitted(self)
         return document_text(document_of(self, features, target, recipe))
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        recipe: Any = None,
+    ) -> Path:
+        """Write the published model to a file, with recipe, units and classes; arguments as for ``to_json``."""
+        text, place = self.to_json(features=features, target=target, recipe=recipe), Path(path)
+        try:
+            place.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"{place.name!r} cannot be written ({error.strerror}); choose another place") from None
+        return place
 
     def _begin(self, refused: dict[str, Any]) -> None:
         """Refuse what ``fit`` does not take, and tell the curator that a search is fitting this release.

@@ -1,0 +1,204 @@
+"""A published model as its readers want it: coefficients in their own units with intervals, what is promised, bounds.
+
+Everything follows from the model file: it is public, and costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perinstance.data.recipes.column_kinds import (
+    ColumnKind,
+    DeclaredCategories,
+    DeclaredDates,
+    DeclaredRange,
+    DeclaredYesNo,
+)
+from perinstance.errors import InvalidInput
+from perinstance.inference.table import ABOUT, LEVEL, About, Inference
+from perinstance.published.model import PublishedModel
+from perinstance.releases.base.model_document import NEIGHBOURS
+from perinstance.releases.base.shown_decimals import declared_text
+
+YEAR = 365.25  # days: a coefficient of a date is told per year
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableCoefficient:
+    """One coefficient in the user's units."""
+
+    name: str
+    value: float
+    low: float | None  #: of the interval; None where the file holds none, infinite where the noise hides it
+    high: float | None
+    reads: str  #: what it is per, or when it counts
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableModel:
+    """What ``perinstance show`` prints."""
+
+    method: str
+    target: str  #: with its unit
+    promise: str
+    coefficients: tuple[ReadableCoefficient, ...]
+    intervals: str  #: what the intervals are about, or why there are none
+    bounds: str
+    example: str  #: one coefficient, read aloud
+
+    def lines(self) -> Iterator[str]:
+        """Yield the page, line by line."""
+        yield f"{self.method} of {self.target}"
+        yield f"Promise: {self.promise}"
+        wide = max(11, *(len(one.name) for one in self.coefficients)) if self.coefficients else 11
+        bounded = any(one.low is not None for one in self.coefficients)
+        yield f"{'':<{wide}}{'coefficient':>13}" + (f"{'95% interval':>27}" if bounded else "")
+        for one in self.coefficients:
+            ends = "" if one.low is None or one.high is None else _interval(one.low, one.high)
+            yield f"{one.name:<{wide}}{one.value:>13.5g}" + (f"{ends:>27}" if bounded else "") + f"  {one.reads}"
+        for line in (self.intervals, self.bounds, self.example):
+            if line:
+                yield line
+
+
+def readable(model: PublishedModel, about: About | None = None) -> ReadableModel:
+    """Put the numbers of a model into its users' units; intervals about people like these, or else about the table."""
+    numbers, recipe = model.numbers, model.recipe
+    if numbers.task == "values":
+        raise InvalidInput("this release is numbers as they are, not a model of a target; they are in numbers.values")
+    unit, scale, center = "", 1.0, (0.0, 1.0)
+    if recipe is not None and recipe.target is not None and numbers.task == "regressor" and numbers.link == "identity":
+        unit = recipe.declared_kinds()[recipe.target_column or ""].rules.unit
+        at = recipe.inverse_transform_target([0.0, 1.0])
+        center, scale = (float(at[0]), float(at[1] - at[0])), float(at[1] - at[0])
+    if numbers.task == "classifier":
+        unit = f"log odds of {str(numbers.classes[-1])!r}" if len(numbers.classes) == 2 else "scores"
+    elif numbers.link == "log":
+        unit = "on the log scale"
+    found, why = _inference(model, about)
+    factors = list(_factors(model))
+    lines = []
+    for row, label in _rows(numbers):
+        ends = {} if found is None or label else _ends(found)
+        for (name, factor, reads), value in zip(factors, row[:-1], strict=True):
+            low, high = ends.get(name, (None, None))
+            step = factor * scale
+            told = None if low is None else sorted((low * step, high * step))
+            lines.append(ReadableCoefficient(label + _shown(name), value * step, *(told or (None, None)), reads))
+        if row[-1] or "intercept" in ends:
+            low, high = ends.get("intercept", (None, None))
+            told = None if low is None else [center[0] + low * center[1], center[0] + high * center[1]]
+            where = "at the middle of every range, no word" if recipe is not None else "where every column is 0"
+            value = center[0] + row[-1] * center[1]
+            lines.append(ReadableCoefficient(f"{label}(intercept)", value, *(told or (None, None)), where))
+    target = repr(model.target) if model.target else "the target"
+    return ReadableModel(
+        method=model.method,
+        target=f"{target} ({unit})" if unit else target,
+        promise=_promise(model),
+        coefficients=tuple(lines),
+        intervals=f"No intervals: {why}."
+        if found is None
+        else f"Intervals are about {ABOUT[found.about]}; they belong to "
+        "estimates that are not shrunk, which perinstance intervals shows.",
+        bounds=_bounds(model),
+        example=_example(lines, factors, target, unit),
+    )
+
+
+def _rows(numbers: Any) -> Iterator[tuple[np.ndarray, str]]:
+    """Yield coefficients and intercept of each row, with a label where there are several."""
+    coef = np.atleast_2d(numbers.coef)
+    for k, one in enumerate(coef):
+        label = f"{numbers.classes[k]}: " if len(coef) > 1 else ""
+        yield np.append(one, np.ravel(numbers.intercept)[k]), label
+
+
+def _inference(model: PublishedModel, about: About | None) -> tuple[Inference | None, str]:
+    questions: list[About] = ["population", "table"] if about is None else [about]
+    refusals = []
+    for question in questions:
+        try:
+            return model.inference(question), ""
+        except InvalidInput as refusal:
+            refusals.append(str(refusal))
+    return None, refusals[-1]
+
+
+def _ends(found: Inference) -> dict[str, tuple[float, float]]:
+    return {name: (float(a), float(b)) for name, (a, b) in zip(found.names, found.conf_int(LEVEL), strict=True)}
+
+
+def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
+    """Yield of each feature its name, how many of its numbers one unit is, and what the coefficient is per."""
+    names = model.features or tuple(f"x{j + 1}" for j in range(model.n_features))
+    if model.recipe is None or model.recipe.columns is None:
+        yield from ((name, 1.0, "per 1") for name in names)
+        return
+    kinds, at = model.recipe.declared_kinds(), 0
+    for column in model.recipe.columns:
+        kind = kinds[column]
+        for k in range(len(kind.suffixes)):
+            yield names[at], *_factor(kind, k)
+            at += 1
+    yield from ((name, 1.0, "always") for name in names[at:])  # a column of ones
+
+
+def _factor(kind: ColumnKind, k: int) -> tuple[float, str]:
+    if isinstance(kind, DeclaredDates):
+        first, last = kind.plain["dates"]
+        return YEAR * 2 / (kind.high - kind.low), f"per 1 year, counted from {first} to {last}"
+    if isinstance(kind, DeclaredRange):
+        within = f"counted from {kind.low:g} to {kind.high:g}"
+        return 2 / (kind.high - kind.low) if kind.scale else 1.0, f"per 1 {kind.rules.unit}".rstrip() + f", {within}"
+    if isinstance(kind, DeclaredCategories):
+        return 1.0, "if so" if k < len(kind.words) else "if any other word"
+    return 1.0, "if yes" if isinstance(kind, DeclaredYesNo) else f"per 1 {kind.rules.unit}".rstrip()
+
+
+def _promise(model: PublishedModel) -> str:
+    if model.promise is None:
+        return "none to everybody; each person's loss is a matter of their row"
+    neighbours = (model.document.get("promise") or {}).get("neighbours", NEIGHBOURS)
+    epsilon, delta = map(declared_text, model.promise)
+    return f"(ε, δ) = ({epsilon}, {delta}), for everybody; neighbours: {neighbours}"
+
+
+def _bounds(model: PublishedModel) -> str:
+    if model.bounds is None:
+        return ""
+    if model.recipe is not None:
+        return "Bounds are those of the recipe, declared in advance; what lies beyond counts as the bound (clipped)."
+    rows, target = model.bounds
+    shown = rows if isinstance(rows, float) else "one per column"
+    norm = f"rows have norm at most {shown:g}" if isinstance(shown, float) else f"rows are bounded by {shown}"
+    ends = "" if target is None else f", targets at most {target:g} in size"
+    ends = f", targets from {target[0]:g} to {target[1]:g}" if isinstance(target, tuple) else ends
+    return f"Declared bounds: {norm}{ends}; what lies beyond is clipped."
+
+
+def _example(lines: list[ReadableCoefficient], factors: list[tuple[str, float, str]], target: str, unit: str) -> str:
+    """Read the first coefficient of a number aloud."""
+    for one, (name, _, reads) in zip(lines, factors, strict=False):
+        if reads.startswith("per") and (one.low is None or np.isfinite(one.low)):
+            more = "more" if one.value >= 0 else "less"
+            step = reads.split(",")[0].removeprefix("per ")
+            of = f"{abs(one.value):.3g} {unit} {more}" if unit else f"{abs(one.value):.3g} {more} of {target}"
+            return f"Read so: {step} more of {_shown(name)!r} goes with {of}, all else equal."
+    return (
+        "" if lines[0].low is None else "No coefficient of a number stands out of the noise; do not read them singly."
+    )
+
+
+def _shown(name: str) -> str:
+    """A name of a file that anybody may have written: no control characters, not endless."""
+    plain = "".join(letter for letter in name if letter.isprintable())
+    return plain if len(plain) <= 40 else plain[:39] + "…"
+
+
+def _interval(low: float, high: float) -> str:
+    return "hidden by the noise" if np.isinf(low) or np.isinf(high) else f"{low:.4g} to {high:.4g}"
