@@ -85,16 +85,14 @@ def readable(model: PublishedModel, about: About | None = None) -> ReadableModel
     for row, label in _rows(numbers):
         ends = {} if found is None or label else _ends(found)
         for (name, factor, reads), value in zip(factors, row[:-1], strict=True):
-            low, high = ends.get(name, (None, None))
             step = factor * scale
-            told = None if low is None else sorted((low * step, high * step))
-            lines.append(ReadableCoefficient(label + _shown(name), value * step, *(told or (None, None)), reads))
+            low, high = _moved(ends.get(name), 0.0, step)
+            lines.append(ReadableCoefficient(label + _shown(name), value * step, low, high, reads))
         if row[-1] or "intercept" in ends:
-            low, high = ends.get("intercept", (None, None))
-            told = None if low is None else [center[0] + low * center[1], center[0] + high * center[1]]
+            low, high = _moved(ends.get("intercept"), *center)
             where = "at the middle of every range, no word" if recipe is not None else "where every column is 0"
             value = center[0] + row[-1] * center[1]
-            lines.append(ReadableCoefficient(f"{label}(intercept)", value, *(told or (None, None)), where))
+            lines.append(ReadableCoefficient(f"{label}(intercept)", value, low, high, where))
     target = repr(model.target) if model.target else "the target"
     return ReadableModel(
         method=model.method,
@@ -131,6 +129,11 @@ def _inference(model: PublishedModel, about: About | None) -> tuple[Inference | 
 
 def _ends(found: Inference) -> dict[str, tuple[float, float]]:
     return {name: (float(a), float(b)) for name, (a, b) in zip(found.names, found.conf_int(LEVEL), strict=True)}
+
+
+def _moved(ends: tuple[float, float] | None, at: float, step: float) -> tuple[float | None, float | None]:
+    """Return both ends in other units; steps are positive."""
+    return (None, None) if ends is None else (at + step * ends[0], at + step * ends[1])
 
 
 def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
