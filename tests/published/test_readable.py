@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import perinstance as pi
-from perinstance.published.readable import readable
+from perinstance.published.readable import readable_model
 from tests.cli.conftest import run  # noqa: F401 - a fixture
 
 
@@ -41,7 +41,7 @@ def cost(tmp_path_factory):
 
 def test_coefficients_in_units_predict_as_the_model_does(cost):
     model = pi.load_model(cost)
-    found = {one.name: one for one in readable(model).coefficients}
+    found = {one.name: one for one in readable_model(model).coefficients}
     rows = pd.DataFrame({"age": [50.0, 51.0, 50.0], "ward": ["b", "b", "a"], "day": [pd.Timestamp("2021-01-01")] * 3})
     rows.loc[3] = [50.0, "b", pd.Timestamp("2022-01-01")]
     first, older, other, later = model.predict(rows)
@@ -70,7 +70,7 @@ def test_classes_and_plain_rows_are_kept(tmp_path, run):  # noqa: F811
     release.fit(frame[["age"]].to_numpy(), frame["ill"].to_numpy())
     model = pi.load_model(release.save(tmp_path / "ill.json", features=["age"], target="ill"))
     assert model.predict(np.array([[90.0]]))[0] in ("no", "yes")
-    told = "\n".join(readable(model).lines())
+    told = "\n".join(readable_model(model).lines())
     assert "log odds of 'yes'" in told and "where every column is 0" in told
     mean = pi.NoisyMean(scale=1.0, statistic="sum").fit(np.ones((5, 2)))
     mean.save(tmp_path / "mean.json")

@@ -129,10 +129,10 @@ def show(model: o.Model, json: o.Json = False) -> None:
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.published.readable import readable
+    from perinstance.published.readable import readable_model
 
     published = pi.load_model(model)
-    found = readable(published)
+    found = readable_model(published)
     if json:
         rows = [
             {"name": one.name, "reads": one.reads} | terminal.with_flags({"coefficient": one.value, **_ends(one)})

@@ -65,7 +65,7 @@ class ReadableModel:
                 yield line
 
 
-def readable(model: PublishedModel, about: About | None = None) -> ReadableModel:
+def readable_model(model: PublishedModel, about: About | None = None) -> ReadableModel:
     """Put the numbers of a model into its users' units; intervals about people like these, or else about the table."""
     numbers, recipe = model.numbers, model.recipe
     if numbers.task == "values":
