@@ -141,21 +141,24 @@ def show(model: o.Model, json: o.Json = False) -> None:
         record = {name: getattr(found, name) for name in ("method", "target", "promise", "intervals", "bounds")}
         terminal.print_json({**record, "coefficients": rows})
         return
-    out = terminal.console()
-    print_readable(found, out)
-    if published.promise is not None:
-        out.print("For the people in the data:", style="bold")
-        out.print(published.statement(), markup=False)
+    print_model(published, terminal.console())
 
 
 def _ends(one: Any) -> dict[str, float | None]:
     return {"low": one.low, "high": one.high}
 
 
-def print_readable(found: Any, out: Any) -> None:
-    """Print what a model says; names in it may be anybody's."""
-    for line in found.lines():
+def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
+    """Print what a model says (names in it may be anybody's), and the sentence for its people."""
+    from perinstance.published.readable import readable_model
+
+    for line in readable_model(model).lines():
         out.print("".join(letter for letter in line if letter.isprintable()), markup=False, soft_wrap=True)
+    if table:
+        out.print(model.inference().summary(), markup=False, soft_wrap=True)
+    if model.promise is not None:
+        out.print("For the people in the data:", style="bold")
+        out.print(model.statement(), markup=False)
 
 
 def predict(

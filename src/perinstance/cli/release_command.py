@@ -83,10 +83,9 @@ def release(
 
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.cli.model_commands import print_readable
+    from perinstance.cli.model_commands import print_model
     from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
-    from perinstance.published.readable import readable_model
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
@@ -135,11 +134,7 @@ def release(
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
-        print_readable(readable_model(pi.load_model(out)), shown)
-        if intervals:
-            shown.print(pi.load_model(out).inference().summary(), markup=False, soft_wrap=True)
-        shown.print("For the people in the data:", style="bold")
-        shown.print(pi.load_model(out).statement(), markup=False)
+        print_model(pi.load_model(out), shown, intervals)
 
 
 def _tell_of_rows(rows: Any, clipped: Any) -> None:
