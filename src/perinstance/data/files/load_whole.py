@@ -206,7 +206,7 @@ def recipe_problems(scanned: Scan, recipe: Recipe) -> tuple[CellProblem, ...]:
     reader = replace(scanned.reader, lenient=True) if isinstance(scanned.reader, DelimitedReader) else scanned.reader
     chosen = Chosen(tuple(scanned.columns.index(name) for name in kinds), None, None)
     counts: dict[tuple[str, bool], list[int]] = {}
-    ways: dict[str, NDArray[np.int64]] = {}
+    readable: dict[str, NDArray[np.int64]] = {}
     start = scanned.reader.first_row
     for batch in reader.batches(chosen, rows_per_block(len(kinds), BLOCK_BYTES), 1, raw=True):
         for (name, kind), column in zip(kinds.items(), batch.columns, strict=True):
@@ -218,10 +218,10 @@ def recipe_problems(scanned: Scan, recipe: Recipe) -> tuple[CellProblem, ...]:
                     found[0] += int(lost.sum())
             if cells.unreadable.any():
                 left = array.filter(pa.array(cells.unreadable))
-                ways[name] = ways.get(name, 0) + _readable_by(kind, left, recipe.decimal)
+                readable[name] = readable.get(name, 0) + _readable_by(kind, left, recipe.decimal)
         start += batch.num_rows
     return tuple(
-        CellProblem(name, count, row, missing, _advice(kinds[name], missing, count, ways.get(name), recipe.decimal))
+        CellProblem(name, count, row, missing, _advice(kinds[name], missing, count, readable.get(name), recipe.decimal))
         for (name, missing), (count, row) in counts.items()
     )
 
@@ -240,12 +240,12 @@ def _readable_by(kind: Any, cells: pa.Array, decimal: str) -> NDArray[np.int64]:
     return np.array([(~one.unreadable & ~one.missing).sum() for one in tried], dtype=np.int64)
 
 
-def _advice(kind: Any, missing: bool, count: int, ways: Any, decimal: str) -> str:
+def _advice(kind: Any, missing: bool, count: int, readable: Any, decimal: str) -> str:
     """Say what to declare, by what most of the cells would be read by."""
     if missing:
         return "declare missing = ..., the answer for them"
-    best = 0 if ways is None else int(np.argmax(ways))
-    most = 0 if ways is None else int(ways[best])
+    best = 0 if readable is None else int(np.argmax(readable))
+    most = 0 if readable is None else int(readable[best])
     read = f" reads {most:,} of them"
     rest = "" if most == count else "; list words that mean missing in na = [...]"
     if isinstance(kind, DeclaredDates):

@@ -86,10 +86,10 @@ class CellRules:
 
 
 def rules_to_try(decimal: str) -> list[CellRules]:
-    """Return ways of writing numbers, from the plain one to those that need most declarations."""
+    """Return tried of writing numbers, from the plain one to those that need most declarations."""
     marks = ["", *(mark for mark in THOUSANDS if mark != decimal)]
-    ways = [CellRules(thousands=mark, currency=signs) for signs in ((), CURRENCIES) for mark in marks]
-    return [*ways, *(CellRules("", (), way.thousands, way.currency, True) for way in ways)]
+    tried = [CellRules(thousands=mark, currency=signs) for signs in ((), CURRENCIES) for mark in marks]
+    return [*tried, *(CellRules("", (), way.thousands, way.currency, True) for way in tried)]
 
 
 def texts_of(name: str, value: Any) -> tuple[str, ...]:
