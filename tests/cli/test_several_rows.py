@@ -84,3 +84,21 @@ def test_weights_are_refused_without_advice_to_repeat_rows():
 
     with pytest.raises(RefusedModel, match="leave it out$"):
         pi.PosteriorSample().fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1, 2])
+
+
+def test_a_release_that_declares_how_many_rows_count(run, visits):
+    words = ("release", visits, "--epsilon", 1, *BOUNDS, "--rows-per-person", 2, "--out", "model.json")
+    assert "needs --id" in run(*words).err
+    assert run("ledger", "init", "book").code == 0
+    done = run(*words, "--id", "person", "--compare", "--ledger", "book", "--key", "k")
+    assert done.code == 0, done.err
+    assert "for every person, with at most 2 rows used" in done.out.replace("\n", " ")
+    assert "secret-patient" not in done.out + done.err
+    model = pi.load_model("model.json")
+    assert model.rows_per_person == 2
+    explained = run("explain", "--model", "model.json").out.replace("\n", " ")
+    assert "with at most 2 records of each person used" in explained
+    told = run("ledger", "person", "book", "secret-patient")
+    assert told.code == 0 and "1" in told.out
+    (charged,) = pi.Ledger("book").releases()
+    assert charged.people == 47  # of 50 rows

@@ -105,13 +105,17 @@ def losses_watched(mechanism, pair, draws):
     return found
 
 
-def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 41):
+def whole_profile(
+    request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 41, spent=None
+):
     """Exact delta, both directions, of the whole AdaOPS on one pair of neighbours: quadrature over its noisy numbers.
 
     Nothing of ``Promise`` is used: for each value of the noisy numbers the mechanism itself is asked for its ridge and
     gamma, and the pair of the posterior sample is taken at the actual leverage and residual. ``n`` counts the others.
+    The person has as many rows (x, y) as a person may have: together they are one row, ``sqrt(rows) (x, y)``.
     """
-    spent, d = plan(request), request.d
+    spent, d, rows = spent or plan(request), request.d, request.rows_per_person
+    x, y = np.sqrt(rows) * x, np.sqrt(rows) * y
     epsilon = request.epsilon if epsilon is None else epsilon
     u = np.linspace(-8.5, 8.5, nodes)
     weights = np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi) * (u[1] - u[0])
@@ -128,7 +132,7 @@ def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = N
     for direction in ("without", "with"):
         total, turn = 0.0, (lambda pair: pair) if direction == "without" else (lambda pair: pair[::-1])
         if request.n_public is None:
-            counts = list(around(*turn((n, n + 1)), spent.count.scale))[::2]
+            counts = list(around(*turn((n, n + rows)), spent.count.scale))[::2]
             counts = [(value, loss, 2 * weight) for value, loss, weight in counts]
         for count, loss0, w0 in counts:
             for value, loss1, w1 in around(*turn(eigenvalues), spent.eigenvalue.scale):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,14 @@ from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.adaops.mechanism import Request, plan, run
 from perinstance.releases.adassp.mechanism import spend
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.promise import Promise, check_promise, corners, gaussian_distance, tail_quantile
+from perinstance.releases.promises.promise import (
+    Promise,
+    _one_by_one,
+    check_promise,
+    corners,
+    gaussian_distance,
+    tail_quantile,
+)
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
 
@@ -111,6 +119,7 @@ def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
 def hard_neighbours(request: Request):
     """Data sets on which the bounds that AdaOPS leans on are as tight as they get, and the person who tests them."""
     n, d, Bx, By = request.n_public or 100, request.d, request.x_bound, request.y_bound
+    others = max(n - request.rows_per_person, 0)
     x = np.zeros(d)
     x[0] = Bx
     yield "nobody else", np.zeros((d, d)), np.zeros(d), x, By
@@ -121,9 +130,9 @@ def hard_neighbours(request: Request):
     # all labels at the bound, all rows in one direction, of the length that makes ||theta|| as large as it can be
     length = min(np.sqrt(ridge / n), Bx) if ridge > 0 else Bx
     G, b = np.zeros((d, d)), np.zeros(d)
-    G[0, 0], b[0] = (n - 1) * length**2, (n - 1) * length * By
+    G[0, 0], b[0] = others * length**2, others * length * By
     yield "aligned", G, b, x, -By
-    yield "well conditioned", (n - 1) / d * Bx**2 * np.eye(d), (n - 1) / d * Bx * By * np.eye(d)[0], x, -By
+    yield "well conditioned", others / d * Bx**2 * np.eye(d), others / d * Bx * By * np.eye(d)[0], x, -By
 
 
 GRID = [
@@ -133,14 +142,34 @@ GRID = [
     Request(2.0, 1e-3, 1.0, 1.0, 3, 1, None),
     Request(1.0, 1e-5, 3.0, 10.0, 4, 100_000, 2.0),
     Request(0.5, 0.02, 1.0, 1.0, 2, 400, 0.01),
+    Request(1.0, 1e-3, 1.0, 1.0, 2, 300, None, 3),
+    Request(1.0, 0.05, 1.0, 1.0, 1, 5, None, 5),
+    Request(2.0, 1e-5, 1.0, 1.0, 1, 50_000, 2.0, 20),
 ]
 
 
-@pytest.mark.parametrize("request_", GRID, ids=lambda r: f"eps{r.epsilon}-delta{r.delta}-d{r.d}-n{r.n_public}")
+@pytest.mark.parametrize(
+    "request_", GRID, ids=lambda r: f"eps{r.epsilon}-delta{r.delta}-d{r.d}-n{r.n_public}-k{r.rows_per_person}"
+)
 def test_whole_mechanism_at_worst_case_neighbours(request_):
     for name, G, b, x, y in hard_neighbours(request_):
         for direction, total in whole_profile(request_, G, b, x, y).items():
             assert total <= request_.delta, (name, direction)
+
+
+def test_several_rows_of_a_person_are_noticed():
+    """Three rows under a promise made to one row lose more than it; and T_k bounds three steps, for e of both signs."""
+    request = Request(1.0, 0.05, 1.0, 1.0, 1, 5, None)
+    rowwise = plan(request)
+    three = replace(request, rows_per_person=3)
+    hard = list(hard_neighbours(three))
+    lost = [max(whole_profile(three, *pair, spent=rowwise).values()) for _, *pair in hard]
+    assert max(lost) > request.delta
+    corner = PosteriorSamplePair([0.3], [1.2])
+    for e in (-2.0, -0.3, 0.0, 0.5, 2.0, 5.0):
+        bound = _one_by_one(corner, np.array([e]), 3)[0]
+        assert posterior_delta(0.9, 1.2 * np.sqrt(3), e, "without") <= bound * (1 + 1e-12)
+        assert posterior_delta(0.9, 1.2 * np.sqrt(3), e, "with") <= bound * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("intercept", "n"), [(True, 40), (True, 2000), (False, 300)])

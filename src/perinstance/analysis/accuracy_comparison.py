@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
+from perinstance.folds.ids import people_of_rows
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import mechanism_of
@@ -54,11 +55,13 @@ class AccuracyComparison(ShownAsTable):
         return "\n".join([f"{self.measure} on held-out rows ({self.parts} parts), confidential", *lines])
 
 
-def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PARTS) -> AccuracyComparison:
+def compare_accuracy(
+    release: Any, X: ArrayLike, y: ArrayLike, parts: int = PARTS, ids: ArrayLike | None = None
+) -> AccuracyComparison:
     """Compare a release with the same model without privacy, on held-out rows. The answer is confidential.
 
     ``release`` is what would be published; it is not fitted itself. The rows (X, y), numbers, are cut into so many
-    parts, and each is held out once.
+    parts, and each is held out once; with ``ids`` all rows of a person are in one part.
 
     Examples
     --------
@@ -78,11 +81,14 @@ def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PART
     plain = _without_privacy(release)
     classes = is_classifier(plain)
     # Rows may come in an order that means something, so they are cut at random; this is no noise and needs no secret.
-    part = np.random.default_rng(0).permutation(len(rows)) % parts
+    people = np.arange(len(rows)) if ids is None else people_of_rows(ids)
+    part = (np.random.default_rng(0).permutation(int(people.max()) + 1) % parts)[people]
+    known = ids is not None and hasattr(release, "rows_per_person")  # whoever takes ids
+    own = [{"ids": people[part != k]} if known else {} for k in range(parts)]
     wrong = np.zeros((3, parts))
     for k in range(parts):
         seen, held_out = part != k, part == k
-        private = clone(release).fit(rows[seen], targets[seen]).predict(rows[held_out])
+        private = clone(release).fit(rows[seen], targets[seen], **own[k]).predict(rows[held_out])
         open_ = clone(plain).fit(rows[seen], targets[seen]).predict(rows[held_out])
         names, counts = np.unique(targets[seen], return_counts=True)
         guess = names[counts.argmax()] if classes else float(targets[seen].mean())

@@ -88,7 +88,7 @@ def reserved(
     try:
         reservation = ledger.reserve(pi.audit(estimator, table, **columns), key, fixed_in_advance=fixed)
     except (InvalidInput, NumericalTrouble):
-        ids = pi.data.read_labels(table, columns["ids"])
+        ids = list(dict.fromkeys(pi.data.read_labels(table, columns["ids"]).tolist()))  # a person once
         pairs = pairs_of_promise(estimator.epsilon, estimator.delta, len(ids))
         words = type(estimator).__name__
         reservation = ledger.reserve_pairs(ids, pairs, key, mechanism=words, fixed_in_advance=fixed)

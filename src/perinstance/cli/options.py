@@ -105,7 +105,7 @@ def compared(release: Any, rows: Any, recipe: Any) -> Any:
     """Compare accuracy with and without privacy, in the target's unit. Confidential."""
     import perinstance as pi
 
-    found = pi.analysis.compare_accuracy(release, rows.X, rows.y)
+    found = pi.analysis.compare_accuracy(release, rows.X, rows.y, ids=rows.ids)
     return found if recipe is None else found.rescaled(recipe.target_scale)
 
 
@@ -197,8 +197,13 @@ def declared_classes(text: str | None, y_bound: str | None, logistic: bool, reci
         return words[0], words[1]
 
 
-def load_rows(table: Any, target: Any, id: str | None, feature: list[str] | None, recipe: Any, classes: Any) -> Any:
-    """Read the whole table; of classes in words the target comes as these words, None where it is neither."""
+def load_rows(
+    table: Any, target: Any, id: str | None, feature: list[str] | None, recipe: Any, classes: Any, most: int | None
+) -> Any:
+    """Read the whole table; of classes in words the target comes as these words, None where it is neither.
+
+    With ``most`` rows of a person declared an id may repeat.
+    """
     from dataclasses import replace
 
     import numpy as np
@@ -206,11 +211,11 @@ def load_rows(table: Any, target: Any, id: str | None, feature: list[str] | None
     import perinstance as pi
 
     if classes is None or not isinstance(classes[0], str):
-        return pi.data.load(table, target, ids=id, features=feature or None, recipe=recipe)
+        return pi.data.load(table, target, ids=id, features=feature or None, recipe=recipe, rows_per_person=most)
     if recipe is not None:
         raise InvalidInput("with --recipe declare words in the recipe's target (no, yes); leave --classes out")
     words = pi.Recipe(target={"column": target, "no": [classes[0]], "yes": [classes[1]]})
-    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=words)
+    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=words, rows_per_person=most)
     labels = np.full(len(rows.y), None, dtype=object)
     labels[rows.y == 0], labels[rows.y == 1] = classes
     return replace(rows, y=labels)

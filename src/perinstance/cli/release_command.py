@@ -55,6 +55,10 @@ def release(
     classes: Annotated[
         str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
     ] = None,
+    rows_per_person: Annotated[
+        int | None,
+        typer.Option("--rows-per-person", help="Declared: so many rows of each --id are used, drawn of who has more."),
+    ] = None,
     compare: o.Compare = False,
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Also print standard errors and intervals; nothing more is paid.")
@@ -86,6 +90,7 @@ def release(
     from perinstance.cli.model_commands import print_model
     from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
+    from perinstance.releases.base.rows_per_person import rows_words
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
@@ -101,22 +106,24 @@ def release(
     before = earlier_promise(out, again)
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
+    if rows_per_person is not None and id is None:
+        raise InvalidInput("--rows-per-person needs --id, the column that says whose row each is")
     table = o.open_table(file, delimiter, decimal, rule)
     if rule is None and not feature and not range_:  # nobody said which columns are features
         o.refuse_identifiers(table.columns, target, id)
-    rows = o.load_rows(table, target, id, feature, rule, two)
+    rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
-    promise |= {"fit_intercept": intercept}
+    promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
     estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
         if not admitted:
-            estimator.fit(rows.X, rows.y)
+            estimator.fit(rows.X, rows.y, ids=rows.ids)
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
             stream.write(text.encode("utf-8"))
-    _tell_of_rows(rows, estimator.clipped(rows.X, rows.y))
+    _tell_of_rows(rows, estimator.clipped(rows.X, rows.y), "people" if rows_per_person is None else "rows")
     if before is not None:
         say(
             f"this is one more release about the same people: with the one it replaces, epsilon adds up to "
@@ -128,7 +135,7 @@ def release(
         shown = terminal.console()
         shown.print(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
-            f"{len(rows.names)} coefficients{' and an intercept' if intercept else ''}."
+            f"{len(rows.names)} coefficients{' and an intercept' if intercept else ''}{''.join(rows_words(estimator))}."
         )
         shown.print("Any row with a cell that is missing or no number counts as if it was not there.", soft_wrap=True)
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
@@ -137,8 +144,8 @@ def release(
         print_model(pi.load_model(out), shown, intervals)
 
 
-def _tell_of_rows(rows: Any, clipped: Any) -> None:
-    """Tell the curator, and nobody else, how many people do not count, and how many rows were clipped."""
+def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
+    """Tell the curator, and nobody else, how many people (or rows) do not count, and how many rows were clipped."""
     import numpy as np
 
     from perinstance.cli.notices import say
@@ -147,13 +154,13 @@ def _tell_of_rows(rows: Any, clipped: Any) -> None:
     absent = int((target_gone | np.isnan(rows.X).any(axis=1)).sum())
     if absent:
         say(
-            f"confidential: {absent:,} of {len(rows.y):,} people have a cell that is missing or no number, and do not "
+            f"confidential: {absent:,} of {len(rows.y):,} {unit} have a cell that is missing or no number, and do not "
             "count; many of them shift the model"
         )
     if clipped.features or clipped.labels:
         say(
             f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
-            f"{len(rows.y):,} people; many clipped rows shift the model"
+            f"{len(rows.y):,} {unit}; many clipped rows shift the model"
         )
 
 

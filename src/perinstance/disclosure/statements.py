@@ -169,7 +169,7 @@ def statement(
     at = 1e-6 if promise is None else promise[1]
     at = at if delta is None else probability("delta", delta)
     row, target, facts = _row(x, mechanism, release, published), _target(y), PublicFacts(y_bound, people)
-    if isinstance(release, KnowsOwnRow):
+    if isinstance(release, KnowsOwnRow) and getattr(release, "rows_per_person", None) is None:
         found: OwnRowLoss = release.own_row_loss(row, target, at, facts)
         capped = promise is not None and at >= promise[1] and promise[0] < found.epsilon
         epsilon = promise[0] if capped and promise is not None else found.epsilon

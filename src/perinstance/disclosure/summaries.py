@@ -43,7 +43,7 @@ def regulator_summary(published: Any, losses: PublishedLosses | None = None) -> 
         "perinstance": __version__,
         "written_by": document["perinstance"],
         "mechanism": {"name": document["method"], "published": document["published"], "grid": document["grid"]},
-        "neighbours": NEIGHBOURS,
+        "neighbours": NEIGHBOURS if promise is None else promise.get("neighbours", NEIGHBOURS),
         "promise": None if promise is None else {name: promise[name] for name in ("epsilon", "delta")},
         "bounds": document["bounds"],
         "numbers_published": _count(document["model"]) + _count(document["released"]),

@@ -39,7 +39,7 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     return array
 
 
-def person_codes(values: Any) -> NDArray[np.int64]:
+def people_of_rows(values: Any) -> NDArray[np.int64]:
     """Return a number from 0 for each row: rows of one id have one number."""
     codes: NDArray = read_ids(values).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     return codes.astype(np.int64)
@@ -80,12 +80,14 @@ def repeated_people(ids: pa.ChunkedArray) -> int:
     return int(pc.sum(pc.greater(pc.value_counts(ids).field("counts"), 1)).as_py() or 0)
 
 
-def several_rows(people: int, at_least: str = "") -> InvalidTable:
+def several_rows(people: int, at_least: str = "", or_declare: bool = False) -> InvalidTable:
     """Return the refusal of a table in which people have several rows: what holds for a row does not hold for them."""
+    declare = ", or declare rows_per_person" if or_declare else ""
     have = "person has" if people == 1 else "people have"
     return InvalidTable(
         f"ids repeat: {at_least}{people:,} {have} several rows, and what is promised or told holds for one row; make "
         "one row of each person's rows (their sum, mean or latest), by a rule fixed without looking at the outcome"
+        f"{declare}"
     )
 
 

@@ -40,6 +40,7 @@ class PublishedModel:
     grid: float
     version: str  #: of the perinstance that wrote it
     known: Mapping[str, PublishedInference] = field(default_factory=dict)  #: what is known of the coefficients
+    rows_per_person: int | None = None  #: that are used at most; None: the promise is made to rows
 
     def __repr__(self) -> str:
         of = "" if self.target is None else f" of {self.target!r}"
@@ -141,7 +142,7 @@ class PublishedModel:
                 "this release promises nothing to everybody, so there is no sentence for the people in the data; "
                 "publish with AdaSSP or AdaOPS"
             )
-        return promise_sentence(*self.promise, self.target)
+        return promise_sentence(*self.promise, self.target, self.rows_per_person)
 
     def to_json(self) -> str:
         """Return the file again, as it was read."""

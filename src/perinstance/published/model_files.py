@@ -85,6 +85,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         grid=float(document["grid"]),
         version=document["perinstance"],
         known=_known(document.get("inference", {}), d),
+        rows_per_person=None if promise is None else _rows_of(promise),
     )
 
 
@@ -150,6 +151,14 @@ def _numbers_of(record: Mapping[str, Any], *names: str) -> tuple[float, float]:
             raise _unusable(f"{name} is missing or is no number > 0")
     first, second = (float(record[name]) for name in names)
     return first, second
+
+
+def _rows_of(promise: Mapping[str, Any]) -> int | None:
+    """Read how many rows of a person are used at most; None where the promise is made to rows."""
+    rows: Any = promise.get("rows_per_person")
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise _unusable("rows_per_person is no whole number >= 1")
+    return rows
 
 
 def _bound_of(record: Mapping[str, Any], name: str) -> Any:

@@ -22,6 +22,14 @@ from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, PublishesColumns
 from perinstance.releases.base.release import Mechanism, Moved
+from perinstance.releases.base.rows_per_person import (
+    largest_sums,
+    refuse_more_rows,
+    refuse_rows_of_people,
+    rows_that_count,
+    rows_words,
+    starts_of,
+)
 from perinstance.sampling import GRID, ExactGram, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.random_bits import NOISES, Noise
@@ -44,13 +52,24 @@ class NoisyMean(PublishesColumns):
         ``"mean"`` or ``"sum"``.
     grid
         The public power of two to whose multiples ``fit`` rounds.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn. None: a row is a person, and an id that repeats is refused.
     """
 
-    def __init__(self, scale: float = 1.0, noise: str = "laplace", statistic: str = "mean", grid: float = GRID) -> None:
+    def __init__(
+        self,
+        scale: float = 1.0,
+        noise: str = "laplace",
+        statistic: str = "mean",
+        grid: float = GRID,
+        rows_per_person: int | None = None,
+    ) -> None:
         self.scale = scale
         self.noise = noise
         self.statistic = statistic
         self.grid = grid
+        self.rows_per_person = rows_per_person
 
     def mechanism(self) -> Mechanism:
         """Describe the release: means or sums plus independent noise."""
@@ -61,9 +80,9 @@ class NoisyMean(PublishesColumns):
             family="output",
             noise=noise,
             scale=scale,
-            words=(f"a {statistic} with {noise} noise of scale ", scale),
+            words=(f"a {statistic} with {noise} noise of scale ", scale, *rows_words(self)),
             needs_target=False,
-            own_row=statistic == "sum",
+            own_row=statistic == "sum" and self.rows_per_person is None,
         )
 
     def _declared(self) -> tuple[float, Noise, Moved]:
@@ -96,6 +115,32 @@ class NoisyMean(PublishesColumns):
             move = charge(np.full(len(block.X), np.inf), 0.0)
         return People(leverage, residual, self._pair(move, block.X.shape[1]))
 
+    def persons(self, fit: MeanFit, block: Block, starts: NDArray, inside: bool = True) -> People:
+        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``.
+
+        A sum moves by the sum of their rows, a mean by ``sum(x - mean)/(n - k)``: exact. Of a sum of which only some of
+        their rows are used, the distance is at most the sum of the longest: ``"upper"``. ``residual`` is the norm of
+        ``mean of their rows - mean_without``.
+        """
+        rows = self.people(fit, block, inside)
+        people, counts = starts_of(len(block), starts)
+        k = rows_that_count(self, len(block))
+        if self.statistic == "mean":
+            refuse_more_rows(self, counts)
+        alone: Any = rows.pairs
+        distance = largest_sums(alone.distance, people, len(counts), k)
+        kinds = np.where(counts > 1, UPPER, alone.codes[starts[:-1]])
+        for i in np.flatnonzero((counts > 1) & (counts <= k)).tolist():
+            pair = self.moved_together(fit, block.X[starts[i] : starts[i + 1]], inside)
+            distance[i], kinds[i] = pair.distance[0], pair.codes[0]
+        others = np.float64(fit.n_people) - counts * inside
+        own = np.add.reduceat(np.asarray(block.X, dtype=np.float64), starts[:-1], axis=0) / counts[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gap = (own - fit.theta) * (np.float64(fit.n_people) / others if inside else np.ones(len(counts)))[:, None]
+            residual = np.linalg.norm(gap, ord=1 if self.noise == "laplace" else None, axis=1)
+            pairs = type(alone)(distance, kinds)
+            return People(counts / others, np.where(counts > 1, residual, rows.residual[starts[:-1]]), pairs)
+
     def _pair(self, move: Charged, columns: int) -> GaussianShift | LaplaceShift:
         """Return the pairs of these movements.
 
@@ -122,13 +167,14 @@ class NoisyMean(PublishesColumns):
         """Return the loss of one person from their own row; of a sum, which moves by the row itself."""
         if self.mechanism().moved != "sum":
             raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
+        refuse_rows_of_people(self, "the loss that follows from one row")
         found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
         return one_pair(self._pair(found, len(x)), delta, ())
 
-    def moved_together(self, fit: MeanFit, rows: Floats) -> GaussianShift | LaplaceShift:
-        """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
+    def moved_together(self, fit: MeanFit, rows: Floats, inside: bool = True) -> GaussianShift | LaplaceShift:
+        """Return the pair of several rows: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``; else n + k."""
         (scale, noise, statistic), k = self._declared(), len(rows)
-        left, order = fit.n_people - k, 1 if noise == "laplace" else 2
+        left, order = fit.n_people - k if inside else fit.n_people + k, 1 if noise == "laplace" else 2
         with working_precision(PRECISION):
             moves = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))]
             if statistic == "mean" and left:
@@ -142,6 +188,7 @@ class NoisyMean(PublishesColumns):
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""
+        refuse_rows_of_people(self, "the realised loss")
         (scale, noise, statistic), d = self._declared(), sweep.n_features
         totals: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, np.ones(len(block))))
         parts = 1 if statistic == "sum" else totals.n

@@ -34,6 +34,12 @@ from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair,
 from perinstance.releases.base.publishing import Law, PublishesColumns
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
+from perinstance.releases.base.rows_per_person import (
+    refuse_more_rows,
+    refuse_rows_of_people,
+    rows_words,
+    starts_of,
+)
 from perinstance.sampling import GRID, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 
@@ -81,6 +87,9 @@ class SlowScalingSum(PublishesColumns):
         Of the logarithm: a **public** amount > 0; records far below it cost in proportion to their size.
     grid
         The public power of two to whose multiples ``fit`` rounds.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn. None: a row is a person, and an id that repeats is refused.
 
     Attributes
     ----------
@@ -97,11 +106,19 @@ class SlowScalingSum(PublishesColumns):
     array([ 1.386,  4.796, 27.631])
     """
 
-    def __init__(self, transform: str = "log", scale: float = 1.0, offset: float = 1.0, grid: float = GRID) -> None:
+    def __init__(
+        self,
+        transform: str = "log",
+        scale: float = 1.0,
+        offset: float = 1.0,
+        grid: float = GRID,
+        rows_per_person: int | None = None,
+    ) -> None:
         self.transform = transform
         self.scale = scale
         self.offset = offset
         self.grid = grid
+        self.rows_per_person = rows_per_person
 
     def mechanism(self) -> Mechanism:
         """Describe the release: transformed sums plus independent noise."""
@@ -113,7 +130,7 @@ class SlowScalingSum(PublishesColumns):
             family="output",
             noise="gaussian",
             scale=scale,
-            words=(f"{inside} of amounts, with gaussian noise of scale ", scale),
+            words=(f"{inside} of amounts, with gaussian noise of scale ", scale, *rows_words(self)),
             needs_target=False,
         )
 
@@ -153,20 +170,39 @@ class SlowScalingSum(PublishesColumns):
             leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
         return People(leverage, _lengths(X), GaussianShift(found.value, found.kind_code))
 
+    def persons(self, fit: SumFit, block: Block, starts: NDArray, inside: bool = True) -> People:
+        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``: exact.
+
+        What a person moves is ``f(sum) - f(sum without all of their rows)``; ``residual`` is the length of their sum.
+        """
+        rows, counts = self.people(fit, block, inside), starts_of(len(block), starts)[1]
+        refuse_more_rows(self, counts)
+        alone: Any = rows.pairs
+        distance, kinds = alone.distance[starts[:-1]], alone.codes[starts[:-1]]
+        for i in np.flatnonzero(counts > 1).tolist():
+            pair = self.moved_together(fit, block.X[starts[i] : starts[i + 1]], inside)
+            distance[i], kinds[i] = pair.distance[0], pair.codes[0]
+        total = np.add.reduceat(_amounts(block.X), starts[:-1], axis=0)
+        with np.errstate(divide="ignore"):
+            leverage = counts / (np.float64(fit.n_people) - counts * inside)
+        return People(leverage, _lengths(total), GaussianShift(distance, kinds))
+
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the policy's loss for one record: it holds whatever the others are."""
+        refuse_rows_of_people(self, "the loss that follows from one row")
         transform, scale, offset = self._declared()
         X = _amounts(one_row(x))
         found = _charged(_lengths(_increment(transform, offset, np.zeros_like(X), X)), scale, X)
         return one_pair(GaussianShift(found.value, "upper"), delta, ("negative_as_zero",))
 
-    def moved_together(self, fit: SumFit, rows: Floats) -> GaussianShift:
-        """Return the pair of several people: ``f(sum) - f(sum without them)`` of each column."""
+    def moved_together(self, fit: SumFit, rows: Floats, inside: bool = True) -> GaussianShift:
+        """Return the pair of several rows: ``f(sum) - f(sum without them)`` of each column; or with them, outside."""
         transform, scale, offset = self._declared()
         unit = Fraction(1, 1 << UNIT_BITS)
         with working_precision(PRECISION):
             moves = [
-                _transformed(transform, offset, total * unit) - _transformed(transform, offset, total * unit - theirs)
+                _transformed(transform, offset, total * unit + (0 if inside else theirs))
+                - _transformed(transform, offset, total * unit - (theirs if inside else 0))
                 for total, theirs in zip(fit.units, exact_sums(_amounts(rows)), strict=True)
             ]
             return GaussianShift([distance_of(moves, scale)])
@@ -186,6 +222,7 @@ class SlowScalingSum(PublishesColumns):
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published."""
         refuse_outside(outside)
+        refuse_rows_of_people(self, "the realised loss")
         transform, scale, offset = self._declared()
         fit, output = self.confidential_fit(sweep), output_of(self, published, sweep.n_features)
 
@@ -201,10 +238,10 @@ class SlowScalingSum(PublishesColumns):
 
         return LogRatios.concatenate(list(sweep.map(answer)))
 
-    def fit(self, X: Any, y: Any = None, **refused: Any) -> SlowScalingSum:
+    def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> SlowScalingSum:
         """Publish one draw: ``value_``, and ``total_``, which follows from it."""
         transform, scale, offset = self._declared()
-        super().fit(X, y, **refused)
+        super().fit(X, y, ids, **refused)
         with np.errstate(over="ignore"):
             logarithm = np.exp(self.value_ - scale**2 / 2) - offset
         self.total_ = logarithm if transform == "log" else self.value_**2 - scale**2

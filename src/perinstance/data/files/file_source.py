@@ -125,8 +125,8 @@ class Scan:
         """Number of rows; None when only reading to the end tells."""
         return self.reader.n_rows
 
-    def read_ids(self, column: str) -> list[str]:
-        """Read one column as ids of people: exactly as written, and refused where one is missing or repeats."""
+    def read_ids(self, column: str, repeats: bool = False) -> list[str]:
+        """Read one column as ids of people: exactly as written, and refused where one is missing or (else) repeats."""
         self._refuse_numbered(column)
         chosen = choose_columns(self.columns, None, column, ())
         row, found = self.reader.first_row, []  # type: int, list[pa.Array]
@@ -134,7 +134,8 @@ class Scan:
             found.append(read_file_ids(batch.column(0), row, self.limits).cast(pa.large_string()))
             row += batch.num_rows
         ids = pa.chunked_array(found, pa.large_string())
-        refuse_duplicates(ids)
+        if not repeats:
+            refuse_duplicates(ids)
         return ids.to_pylist()
 
     def select_columns(

@@ -42,15 +42,23 @@ class Loaded:
     names: tuple[str, ...]
     X: NDArray[np.float64]
     y: NDArray[np.float64]
+    ids: tuple[str, ...] | None = None  #: whose row each is, where that is a column
 
 
-def load(scanned: Scan, target: Any, ids: Any = None, features: Any = None, recipe: Recipe | None = None) -> Loaded:
-    """Read the columns of a scanned file, by a recipe where there is one. Ids are left out.
+def load(
+    scanned: Scan,
+    target: Any,
+    ids: Any = None,
+    features: Any = None,
+    recipe: Recipe | None = None,
+    rows_per_person: int | None = None,
+) -> Loaded:
+    """Read the columns of a scanned file, by a recipe where there is one.
 
-    An id that repeats is refused. A promise holds for a row: to people of several rows it would be false.
+    An id that repeats is refused, unless a release declares how many rows of a person it uses: a promise that holds for
+    a row would be false to people of several rows.
     """
-    if ids is not None:
-        scanned.read_ids(ids)
+    people = None if ids is None else tuple(scanned.read_ids(ids, repeats=rows_per_person is not None))
     labels, reader = scanned.columns, scanned.reader
     if isinstance(reader, DelimitedReader):
         reader = replace(reader, lenient=True)
@@ -73,7 +81,7 @@ def load(scanned: Scan, target: Any, ids: Any = None, features: Any = None, reci
     for batch in reader.batches(chosen, rows_per_block(len(columns), BLOCK_BYTES), 1, raw=True):
         X.append(recipe.rows(pa.table(batch.columns[:-1], names=names), 0, refuse=False))
         y.append(recipe.target_numbers(batch.columns[-1], 0, refuse=False))
-    return Loaded(columns, np.concatenate(X), np.concatenate(y))
+    return Loaded(columns, np.concatenate(X), np.concatenate(y), people)
 
 
 def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:

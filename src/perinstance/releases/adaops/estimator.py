@@ -26,6 +26,7 @@ from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.base.publishing import PredictsLinearly
+from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
@@ -61,11 +62,15 @@ class AdaOPS(PredictsLinearly, Promised):
         Declared without looking at the data; rows beyond are clipped. ``x_bound``: a number for ``||x||``; or for every
         column a number for ``|x_j|`` or a range (low, high); or a recipe. ``y_bound``: a number for ``|y|`` or a range.
     n_public
-        The number of people (or more), if that is no secret; None buys a noisy bound on it from the budget.
+        The number of people (or more), if that is no secret; None buys a noisy bound on it from the budget. With
+        ``rows_per_person`` it is the number of rows that are used (or more).
     kappa
         The floor is ``n B^2 / (d kappa)``, as in the paper; None takes the floor of the smallest predicted error.
     fit_intercept
         Whether there is an intercept; it costs what one more column costs.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn. None: a row is a person, and an id that repeats is refused.
 
     Attributes
     ----------
@@ -99,6 +104,7 @@ class AdaOPS(PredictsLinearly, Promised):
         n_public: int | None = None,
         kappa: float | None = None,
         fit_intercept: bool = True,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -107,6 +113,7 @@ class AdaOPS(PredictsLinearly, Promised):
         self.n_public = n_public
         self.kappa = kappa
         self.fit_intercept = fit_intercept
+        self.rows_per_person = rows_per_person
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""
@@ -141,7 +148,7 @@ class AdaOPS(PredictsLinearly, Promised):
         loo = without(fit.linear, rows.X, rows.y, inside)
         squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
-            squares = squares + spent.count.distance**2
+            squares = squares + (spent.count.distance / ask.rows_per_person) ** 2
         if spent.size is not None:
             step = (rows.X @ fit.linear.inverse()) * loo.residual[:, None]  # theta_with - theta_without, if inside
             if not inside:
@@ -172,6 +179,7 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return a bound of one person's loss from their own row: the promise, scaled (``own_row_promise``)."""
+        refuse_rows_of_people(self, "the loss that follows from one row")
         row = one_row(x)
         box = self._box(row.shape[1])
         rows = box.rows(row, np.array([y]))
@@ -182,6 +190,7 @@ class AdaOPS(PredictsLinearly, Promised):
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit drew: n, eigenvalue, size and the sample."""
         refuse_outside(outside)
+        refuse_rows_of_people(self, "the realised loss")
         if not hasattr(published, "_drawn"):
             raise InvalidInput("what AdaOPS published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
@@ -206,14 +215,13 @@ class AdaOPS(PredictsLinearly, Promised):
         n, kappa = declared_count(self.n_public), self.kappa
         if kappa is not None and not (is_number(kappa) and 0 < kappa <= LARGEST):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {got(kappa)}; try kappa=1.0")
-        return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, None if kappa is None else float(kappa))
+        kappa = None if kappa is None else float(kappa)
+        return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, kappa, most_rows(self))
 
-    def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        X, y = super()._validated(X, y)
+    def _check_count(self, rows: int) -> None:
         declared = declared_count(self.n_public)
-        if declared is not None and len(X) > declared:
+        if declared is not None and rows > declared:
             raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
-        return X, y
 
     def _run(self, box: DeclaredBox, window: Window) -> Outcome:
         return run(plan(self._request(box)), window)

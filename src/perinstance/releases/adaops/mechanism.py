@@ -10,6 +10,9 @@
 The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
 the envelope of all corners (``promises``). Noise, bounds and promise are the parts of ``private_bounds``: bounds
 hold on the data set without the person, whoever runs the release.
+
+A person with k rows moves n by k, the eigenvalue by ``k B_x^2`` and the logarithm by ``log(1 + k B_x^2/h)``, and leaves
+the sample in k steps, each below the corner; with some of their rows there are up to k - 1 more (docs/mathematics.md).
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class Request:
     d: int
     n_public: int | None
     kappa: float | None
+    rows_per_person: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Plan:
     def size_at(self, floor: float) -> PrivateBound:
         """Return how the size of the estimate is released once a floor is chosen."""
         assert self.size is not None
-        return self.size.at(float(size_sensitivity(floor)))
+        return self.size.at(float(size_sensitivity(floor, self.request.rows_per_person)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ def run(spent: Plan, window: Window) -> Outcome:
     if spent.count is not None:
         count = window.count(spent.count.scale)
         n, n_upper = max(count, 1.0), spent.count.bound(count)
+    n_upper += ask.rows_per_person - 1  # the person's other rows, while one of them is taken out
     eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
     low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * BOUND_DOWN
     index, _ = choose(spent, n, low, n_upper)
@@ -123,14 +128,17 @@ def _spend(request: Request, size: bool) -> Plan:
     def released(quantity: KeyQuantity, share: float) -> PrivateBound:
         return quantity.released(budget * math.sqrt(share), each)
 
-    x_squared = request.x_bound**2 * STEP_UP
+    k = request.rows_per_person
+    x_squared = request.x_bound**2 * k * STEP_UP
     eigenvalue = released(KeyQuantity("smallest eigenvalue of X'X", x_squared, "lower", rises=True), EIGENVALUE)
-    count = released(KeyQuantity("number of people", 1.0, "upper", rises=True), COUNT) if private_n else None
-    most = float(size_sensitivity(FLOORS[0]))
+    count = released(KeyQuantity("number of rows", float(k), "upper", rises=True), COUNT) if private_n else None
+    most = float(size_sensitivity(FLOORS[0], k))
     length = released(KeyQuantity("log(B_y + B_x ||theta||)", most, "upper"), SIZE) if size else None
     bounds = [part for part in (eigenvalue, count, length) if part is not None]
-    ladder = corners(request.epsilon, request.delta, *spending(bounds))
-    conversion = convert(bounds, leverage=1.0 / ladder.floors, residual=ladder.residuals, enforced=ENFORCED)
+    ladder = corners(request.epsilon, request.delta, *spending(bounds), k)
+    conversion = convert(
+        bounds, leverage=1.0 / ladder.floors, residual=ladder.residuals, rows_per_person=k, enforced=ENFORCED
+    )
     return Plan(request, eigenvalue, count, length, ladder, conversion)
 
 
@@ -154,9 +162,9 @@ def residual_bound(floors: Floats, low: float, n_upper: float) -> Floats:
     return (1.0 + np.sqrt(max(n_upper, 0.0)) * gain) * BOUND_UP
 
 
-def size_sensitivity(floors: ArrayLike) -> Floats:
-    """Return how far one person moves ``log(1 + ||theta||)``: at most ``log(1 + 1/h)``, rounded up."""
-    return np.log1p(1.0 / np.asarray(floors)) * BOUND_UP
+def size_sensitivity(floors: ArrayLike, rows: int = 1) -> Floats:
+    """Return how far a person moves ``log(1 + ||theta||)``: at most ``log(1 + rows/h)``, rounded up."""
+    return np.log1p(rows / np.asarray(floors)) * BOUND_UP
 
 
 def choose(spent: Plan, n: float, low: float, n_upper: float | None = None) -> tuple[int, float]:
@@ -175,7 +183,8 @@ def choose(spent: Plan, n: float, low: float, n_upper: float | None = None) -> t
     if spent.size is not None:
         size = 1.0 + np.sqrt(d * theta2)
         with np.errstate(over="ignore"):
-            margin = spent.size.quantile * size_sensitivity(h) / spent.size.distance
+            sensitivity = size_sensitivity(h, spent.request.rows_per_person)
+            margin = spent.size.quantile * sensitivity / spent.size.distance
             bound = np.minimum(bound, size * np.exp(margin))
     bias = (ridge**2 * g / (g + ridge) ** 2 * theta2).sum(axis=0)
     errors = bias + (bound / rho) ** 2 * (g / (g + ridge)).sum(axis=0)

@@ -26,6 +26,7 @@ from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.adassp.robust_stage import LEAST_SPREAD, LEFT, MOST_SPREAD
 from perinstance.releases.base.log_ratios import LogRatios, NoisySums, cell, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
+from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
@@ -58,10 +59,14 @@ class AdaSSP(PredictsLinearly, Promised):
     fit_intercept
         Whether there is an intercept; it costs what one more column costs.
     n_public
-        The number of people, if that is no secret; None leaves it to the noisy numbers.
+        The number of people, if that is no secret; None leaves it to the noisy numbers. With ``rows_per_person`` it is
+        the number of rows that are used.
     intervals
         ``"robust"`` buys what intervals need where the spread of outcomes grows with their mean (``robust_stage``), for
         27% of the squared budget, within the same promise; None leaves the free ones.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn. None: a row is a person, and an id that repeats is refused.
 
     Attributes
     ----------
@@ -97,6 +102,7 @@ class AdaSSP(PredictsLinearly, Promised):
         fit_intercept: bool = True,
         n_public: int | None = None,
         intervals: Literal["robust"] | None = None,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -107,6 +113,7 @@ class AdaSSP(PredictsLinearly, Promised):
         self.fit_intercept = fit_intercept
         self.n_public = n_public
         self.intervals = intervals
+        self.rows_per_person = rows_per_person
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
@@ -115,6 +122,7 @@ class AdaSSP(PredictsLinearly, Promised):
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
         refuse_outside(outside)
+        refuse_rows_of_people(self, "the realised loss")
         if not hasattr(published, "moments_"):
             raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
@@ -166,7 +174,8 @@ class AdaSSP(PredictsLinearly, Promised):
         robust = self.intervals is not None
         if robust and rounds == 1:
             raise InvalidInput("robust intervals are asked for after the rounds of a look; leave rounds at 5")
-        return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, declared_count(self.n_public), robust)
+        n, k = declared_count(self.n_public), most_rows(self)
+        return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, n, robust, k)
 
     def _run(self, box: DeclaredBox, window: Window) -> adassp_mechanism.Published:
         return adassp_mechanism.run(self._plan(box), window)
@@ -288,7 +297,10 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
         return PublishedInference(None, (), ONE_SHOT)
     box, frame, k = rounds.box, published.frame, len(published.gram)
     units = np.eye(k) if frame is None else np.array([frame.in_units(one, box.weight) for one in np.eye(k)]).T
-    solved = equation(published, rounds, population).solved().mapped(units)
+    found = equation(published, rounds, population)
+    # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
+    found = replace(found, sampling=found.sampling * rounds.rows_per_person)
+    solved = found.solved().mapped(units)
     few = rounds.count > 1 and published.opening.n is None
     notes: tuple[str, ...] = (FEW,) if few else ()
     if not few and rounds.stage is not None:

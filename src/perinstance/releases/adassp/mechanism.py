@@ -28,7 +28,7 @@ from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common,
 from perinstance.releases.adassp.robust_stage import LEFT, Bought, Stage
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.declared_box import DeclaredBox
-from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
+from perinstance.releases.promises.promise import Promise, noise_scale, person_distance, row_distance
 from perinstance.releases.promises.window import StandardFrame, Window
 from perinstance.sampling import FixedRows
 
@@ -80,6 +80,8 @@ class Rounds:
     round_distance: float
     promise: Promise
     stage: Stage | None = None  #: that robust intervals are bought with
+    #: rows that are used of a person; the distances are those of one row, and a person's are as many times as large
+    rows_per_person: int = 1
 
     def geometry(self, frame: StandardFrame | None, n: float | None) -> Geometry:
         """Return how rows are seen in a frame, n being public, believed or (None) not known."""
@@ -113,9 +115,13 @@ def spend(
     count: int,
     n_public: int | None = None,
     robust: bool = False,
+    rows_per_person: int = 1,
 ) -> Rounds:
-    """Split the budget: exact Gaussian composition, so the squared distances are what is shared out."""
-    budget, look, columns, left, stage = gaussian_distance(epsilon, delta), None, None, 1.0, None
+    """Split the budget: exact Gaussian composition, so the squared distances are what is shared out.
+
+    A person's rows move every part by at most as many times what one row moves it by.
+    """
+    budget, look, columns, left, stage = row_distance(epsilon, delta, rows_per_person), None, None, 1.0, None
     if robust:
         stage, budget = Stage.of(budget), budget * math.sqrt(LEFT) * ROUND_DOWN
     if count > 1:
@@ -129,8 +135,9 @@ def spend(
     gram, each = budget * math.sqrt(GRAM * left), budget * math.sqrt((1.0 - GRAM) * left / count) * ROUND_DOWN
     looked = math.fsum(one.distance**2 for one in (look, columns) if one is not None)
     bought = 0.0 if stage is None else stage.squared_distance
-    promise = Promise(math.sqrt(looked + gram**2 + count * each**2 + bought) * STEP_UP)
-    return Rounds(box, n_public, clip, count, look, columns, gram, each, promise, stage)
+    distance = math.sqrt(looked + gram**2 + count * each**2 + bought) * STEP_UP
+    promise = Promise(person_distance(distance, rows_per_person))
+    return Rounds(box, n_public, clip, count, look, columns, gram, each, promise, stage, rows_per_person)
 
 
 def run(rounds: Rounds, window: Window) -> Published:

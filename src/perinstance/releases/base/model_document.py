@@ -29,6 +29,7 @@ FORMAT = "perinstance.model"
 STATED_DELTA = 1e-6  #: at which a promise is written down whose noise was declared instead
 FORMAT_VERSION = 2  # since a bound may be a list: of ranges, or of columns
 NEIGHBOURS = "add or remove one row"
+PEOPLE_AS_NEIGHBOURS = "add or remove one person with all their rows, of which at most {} are used"
 
 Task = Literal["regressor", "classifier", "values"]
 
@@ -163,7 +164,11 @@ def promise_of(release: Any, mechanism: Mechanism, parameters: Mapping[str, Any]
         epsilon, delta = float(release.promise(int(release.n_features_in_)).epsilon(STATED_DELTA)), STATED_DELTA
     else:
         epsilon, delta = float(parameters["epsilon"]), float(parameters["delta"])
-    return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
+    rows = parameters.get("rows_per_person")
+    if rows is None:
+        return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
+    neighbours = PEOPLE_AS_NEIGHBOURS.format(rows)
+    return {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "rows_per_person": int(rows)}
 
 
 def plain_bound(bound: Any) -> Any:

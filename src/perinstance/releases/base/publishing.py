@@ -45,6 +45,7 @@ from perinstance.releases.base.model_document import (
     promise_of,
 )
 from perinstance.releases.base.release import Mechanism
+from perinstance.releases.base.rows_per_person import used_rows
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -167,17 +168,19 @@ class PublishesColumns(WritesModel):
     """One draw per column, of a statistic without a target: ``value_``."""
 
     grid: float
+    rows_per_person: Any
 
     @abstractmethod
     def ideal(self, X: NDArray) -> Ideal:
         """Return the distribution that ``fit`` draws from, in exact numbers. It is confidential."""
 
-    def fit(self, X: Any, y: Any = None, **refused: Any) -> Any:
-        """Publish one draw: ``value_``, and what follows from it."""
+    def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> Any:
+        """Publish one draw: ``value_``, and what follows from it; ``ids`` say whose row each is."""
         self._begin(refused)
         self.mechanism()
-        X = validated(self, X, dtype=(np.float64, np.float32))
-        self.value_ = draw(self.ideal(X), self.grid).values
+        table, X = X, validated(self, X, dtype=(np.float64, np.float32))
+        used = used_rows(self, table, ids, len(X))
+        self.value_ = draw(self.ideal(X[used]), self.grid).values
         LOG.info("%s published one draw", type(self).__name__)
         return self
 

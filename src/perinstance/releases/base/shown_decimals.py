@@ -66,18 +66,23 @@ def declared_text(value: float) -> str:
 LARGEST = 700.0  # beyond, exp overflows
 
 
-def promise_sentence(epsilon: float, delta: float, target: str | None = None) -> str:
+def promise_sentence(epsilon: float, delta: float, target: str | None = None, rows: int | None = None) -> str:
     """Say what (epsilon, delta) means to one person: ``P(S) <= e^epsilon Q(S) + delta`` for every conclusion S.
+
+    ``rows`` of a person are used at most; None where a row is a person.
 
     >>> promise_sentence(1.0, 1e-6, "cost")[-112:]
     'This holds for every person, whatever stands in their record (differential privacy, epsilon = 1, delta = 1e-06).'
     """
     factor = loss_text(math.exp(epsilon)) if epsilon < LARGEST else "infinity"
+    record, them, used = "record", "it", ""
+    if rows is not None:
+        record, them, used = "records", "them", f", with at most {rows:,} record{'s'[: rows > 1]} of each person used"
     of = "" if target is None else f" for {target!r}"
     return (
         f"We published a formula{of} that was computed from many people's records, with noise that protects each of "
-        "them. Whatever anybody may conclude about you from the formula, they might have concluded without your record "
-        f"too: with and without it, the chance of any conclusion differs by a factor of at most {factor}, and a "
-        f"remainder of at most {declared_text(delta)}. This holds for every person, whatever stands in their record "
-        f"(differential privacy, epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)})."
+        "them. Whatever anybody may conclude about you from the formula, they might have concluded without your "
+        f"{record} too: with and without {them}, the chance of any conclusion differs by a factor of at most {factor}, "
+        f"and a remainder of at most {declared_text(delta)}. This holds for every person, whatever stands in their "
+        f"{record}{used} (differential privacy, epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)})."
     )

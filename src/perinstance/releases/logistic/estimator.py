@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.row_sums import lengths, products
+from perinstance.releases.base.rows_per_person import most_rows
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.logistic.mechanism import SLOPE, PublishedSlopes, SlopeRounds, slopes
 from perinstance.releases.promises.class_labels import (
@@ -58,6 +60,9 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         Whether there is an intercept; it costs what one more column costs.
     rounds
         How many sums of slopes are released.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn. None: a row is a person, and an id that repeats is refused.
 
     Attributes
     ----------
@@ -90,6 +95,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         classes: ArrayLike | None = None,
         fit_intercept: bool = True,
         rounds: int = 30,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -97,6 +103,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.rounds = rounds
+        self.rows_per_person = rows_per_person
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
@@ -151,7 +158,8 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
 
     def _plan(self, box: DeclaredBox) -> slope_mechanism.SlopeRounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
-        return slope_mechanism.spend(epsilon, delta, box.x_bound, whole_number("rounds", self.rounds, 1, 99, 30))
+        count = whole_number("rounds", self.rounds, 1, 99, 30)
+        return slope_mechanism.spend(epsilon, delta, box.x_bound, count, most_rows(self))
 
     def _run(self, box: DeclaredBox, window: Window) -> slope_mechanism.PublishedSlopes:
         return slope_mechanism.run(self._plan(box), window)
@@ -199,7 +207,9 @@ def known(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes, abo
     """Return what is known of the user's coefficients, the intercept last."""
     if not box.weight:
         return PublishedInference(None, (), NO_ONES)
-    solved = equation(box, rounds, published, about == "population").solved()
+    found = equation(box, rounds, published, about == "population")
+    # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
+    solved = replace(found, sampling=found.sampling * rounds.rows_per_person).solved()
     return PublishedInference(box.user_coefficients(solved), (NORMAL_SCORE,))
 
 

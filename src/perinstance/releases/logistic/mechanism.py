@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.base.row_sums import products
-from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
+from perinstance.releases.promises.promise import Promise, noise_scale, person_distance, row_distance
 from perinstance.releases.promises.window import Window
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
@@ -48,6 +48,8 @@ class SlopeRounds:
     gram_distance: float
     round_distances: tuple[float, ...]
     promise: Promise
+    #: rows that are used of a person; the distances are those of one row, and a person's are as many times as large
+    rows_per_person: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,19 @@ class PublishedSlopes:
     path: tuple[Floats, ...]  #: where each round took slopes
 
 
-def spend(epsilon: float, delta: float, x_bound: float, count: int) -> SlopeRounds:
+def spend(epsilon: float, delta: float, x_bound: float, count: int, rows_per_person: int = 1) -> SlopeRounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out.
 
-    Later rounds see a better estimate and get more, in proportion to the root of their number.
+    Later rounds see a better estimate and get more, in proportion to the root of their number. A person's rows move
+    every sum by at most as many times what one row moves it by.
     """
-    budget = gaussian_distance(epsilon, delta)
+    budget = row_distance(epsilon, delta, rows_per_person)
     gram = budget * math.sqrt(GRAM) * ROUND_DOWN
     roots = [math.sqrt(t) for t in range(1, count + 1)]
     whole = math.fsum(roots)
     each = tuple(budget * math.sqrt((1.0 - GRAM) * root / whole) * ROUND_DOWN for root in roots)
     distance = math.sqrt(math.fsum([gram**2, *(one**2 for one in each)])) * STEP_UP
-    return SlopeRounds(x_bound, gram, each, Promise(distance))
+    return SlopeRounds(x_bound, gram, each, Promise(person_distance(distance, rows_per_person)), rows_per_person)
 
 
 def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
@@ -79,7 +82,7 @@ def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     B, d = rounds.x_bound, window.d
     gram_noise = noise_scale(STEP_UP, rounds.gram_distance)
     G = window.gram(gram_noise * B**2)
-    reading = read_gram(G / B**2, gram_noise, rounds.promise.distance)
+    reading = read_gram(G / B**2, gram_noise, rounds.promise.distance / rounds.rows_per_person)
     seen = _Seen(reading, rounds.round_distances)
     theta = before = answer = np.zeros(d)
     penalty = LARGEST_PENALTY

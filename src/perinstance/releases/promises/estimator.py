@@ -19,6 +19,7 @@ from perinstance.folds.sweep import ArraySweep, People, SteppedSweep, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable
@@ -26,6 +27,15 @@ from perinstance.releases.base.arguments import rows_as_they_are
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import WritesModel
 from perinstance.releases.base.release import Mechanism, MovedByPerson
+from perinstance.releases.base.rows_per_person import (
+    largest_in_size,
+    largest_sums,
+    refuse_rows_of_people,
+    rows_that_count,
+    rows_words,
+    starts_of,
+    used_rows,
+)
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
@@ -43,6 +53,7 @@ class Promised(WritesModel):
     x_bound: Any
     y_bound: Any = 1.0  #: of labels that are signs
     fit_intercept: Any
+    rows_per_person: Any
 
     #: what is published, in words
     what: ClassVar[str]
@@ -61,10 +72,10 @@ class Promised(WritesModel):
             family="adaptive",
             noise="gaussian",
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
-            words=(f"{self.what}, {promised}",),
+            words=(f"{self.what}, {promised}", *rows_words(self)),
             fit_intercept=truth_value("fit_intercept", self.fit_intercept),
             promises=True,
-            own_row=self.own_row,
+            own_row=self.own_row and self.rows_per_person is None,
         )
 
     @abstractmethod
@@ -87,18 +98,23 @@ class Promised(WritesModel):
         """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any, ids: Any = None, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
         Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
         A row with a missing cell (NaN, None, a text in a column of objects), or a label that is no declared class,
         counts as if the person had not been there, an infinite cell as the bound. Refused are declared facts only: the
         number of columns, types, names. Nothing else of the data is kept: how many rows were clipped or missing is
-        asked for by ``clipped``.
+        asked for by ``clipped``. ``ids`` say whose row each is; with ``rows_per_person`` people may have several, and
+        of who has more so many are drawn (``sampling.row_choice``). How many are left out is kept nowhere.
         """
         self._begin(refused)
         check_promise(self.epsilon, self.delta)
+        table = X
         X, y = self._validated(X, y)
+        used = used_rows(self, table, ids, len(X))
+        X, y = X[used], y[used]
+        self._check_count(len(X))
         box = self._box(X.shape[1])
         theta = self._publish(self._run(box, ExactWindow(box.rows(X, y))), box)
         self.coef_, self.intercept_ = self._shaped(*box.in_user_units(theta))
@@ -131,6 +147,28 @@ class Promised(WritesModel):
         """
         return self._people(fit, block, lambda rows: without(fit.linear, rows.X, rows.y, inside))
 
+    def persons(self, fit: Any, block: Block, starts: NDArray, inside: bool = True) -> People:
+        """Map: one pair for each person, all of whose rows stand together in the block.
+
+        Parameters
+        ----------
+        fit, block, inside
+            As for ``people``.
+        starts
+            Where each person's rows begin, and behind the last one the number of rows: one more than there are people.
+
+        A sum moves by at most the sum of the moves of the rows that are used, so the distance is at most the sum of
+        those of the person's ``rows_per_person`` longest-moving rows: an ``"upper"`` bound, for one row that of
+        ``people``. Leverage and residual are the largest in size of their rows.
+        """
+        rows = self.people(fit, block, inside)
+        people, counts = starts_of(len(block), starts)
+        assert isinstance(rows.pairs, GaussianShift)
+        distance = largest_sums(rows.pairs.distance, people, len(counts), rows_that_count(self, len(block)))
+        kinds = np.maximum(rows.pairs.codes[starts[:-1]], np.where(counts > 1, UPPER, EXACT))
+        leverage, residual = (largest_in_size(part, people, starts) for part in (rows.leverage, rows.residual))
+        return People(leverage, residual, GaussianShift(distance, kinds))
+
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
         seen = ClippedSweep(sweep, self._seen, self._box(block.X.shape[1]).d)
@@ -138,6 +176,7 @@ class Promised(WritesModel):
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the loss of one person from their own row: what ``people`` charges them with."""
+        refuse_rows_of_people(self, "the loss that follows from one row")
         row = one_row(x)
         box = self._box(row.shape[1])
         return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
@@ -166,6 +205,9 @@ class Promised(WritesModel):
     def _seen(self, block: Block) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""
         return self._box(block.X.shape[1]).rows(block.X, self._target(block.y))
+
+    def _check_count(self, rows: int) -> None:
+        """Refuse more rows than were declared, where a number of rows is."""
 
     def _target(self, y: NDArray) -> Floats:
         """Return the target of an audit as ``fit`` takes it."""

@@ -116,6 +116,7 @@ def convert(
     leverage: ArrayLike = (),
     residual: ArrayLike = (),
     shift: float = 0.0,
+    rows_per_person: int = 1,
     enforced: tuple[str, ...],
 ) -> Conversion:
     """Put the recipe together.
@@ -128,6 +129,8 @@ def convert(
         All corners (mu, rho) of a final posterior sample that the bounds can lead to.
     shift
         The largest distance of a final Gaussian release of fixed covariance (0: none).
+    rows_per_person
+        How many rows a person has at most, each below a corner; sensitivities are those of all of them together.
     enforced
         What makes the corners hold, in words: part of the record that a reviewer reads.
     """
@@ -142,8 +145,7 @@ def convert(
     if not 0 <= real_number("shift", shift) < math.inf:
         raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
-    promise = Promise(
-        math.hypot(spent, shift) * STEP_UP if shift else spent, tuple(mu.tolist()), tuple(rho.tolist()), failure
-    )
+    whole = math.hypot(spent, shift) * STEP_UP if shift else spent
+    promise = Promise(whole, tuple(mu.tolist()), tuple(rho.tolist()), failure, rows_per_person)
     sensitive = "each key quantity moves by at most its sensitivity when one person joins or leaves"
     return Conversion(parts, tuple(enforced), promise, "upper", (sensitive, *enforced))

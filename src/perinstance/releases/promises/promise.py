@@ -14,6 +14,10 @@ directions at the corner is above either direction of everybody; for ``e < 0`` t
 ``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is why T takes the worst direction. The proof is in
 docs/mechanisms/adaops.md; ``LARGEST_LEVERAGE`` is where it ends.
 
+A person with k rows is taken out row by row, each of them below a corner: between the k + 1 data sets (MATH 12)
+
+    T_k(e) = T(e/k) (1 + exp(e/k) + ... + exp(e (k - 1)/k)).
+
 T is a maximum of profiles: convex in ``exp(e)`` and falling, so it is itself the profile of some pair, which is why it
 may be composed. The integral is a Riemann sum that takes T at the end of each cell where it is larger: an upper bound.
 """
@@ -33,7 +37,16 @@ from scipy.special import ndtr, ndtri
 from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, DISTANCE_STEP, FEW_ROUNDINGS, PROFILE_UP
+from perinstance.numerics.rounding import (
+    BOUND_DOWN,
+    BOUND_UP,
+    DISTANCE_STEP,
+    FEW_ROUNDINGS,
+    PROFILE_UP,
+    ROUND_DOWN,
+    STEP_UP,
+    UNIT,
+)
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.record_tables import ShownAsTable
 
@@ -56,6 +69,7 @@ class Promise(ShownAsTable):
     leverage: tuple[float, ...] = ()
     residual: tuple[float, ...] = ()
     failure: float = 0.0  #: probability that a bound the corners lean on does not hold
+    rows_per_person: int = 1  #: how often a corner is passed; the distance is that of all the rows together
 
     @property
     def kind(self) -> str:
@@ -71,7 +85,7 @@ class Promise(ShownAsTable):
         mu, rho = np.array(self.leverage), np.array(self.residual)
         if mu.max() > LARGEST_LEVERAGE:
             return 1.0  # nothing is proved of people below such a corner
-        return min(1.0, profile(mu, rho, self.distance, epsilon).envelope + self.failure)
+        return min(1.0, profile(mu, rho, self.distance, epsilon, rows=self.rows_per_person).envelope + self.failure)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon >= 0 at which both directions are at most delta: the smallest, plus at most 1e-6 of it."""
@@ -89,13 +103,13 @@ class Profile:
     envelope: float
 
 
-def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int = CELLS) -> Profile:
-    """Compose Gaussian parts at ``distance`` with the posterior pairs (mu, rho), as upper Riemann sums.
+def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int = CELLS, rows: int = 1) -> Profile:
+    """Compose Gaussian parts at ``distance`` with the posterior pairs (mu, rho), ``rows`` times, as upper Riemann sums.
 
     In either direction the Gaussian loss is ``N(D^2/2, D^2)`` under the first distribution.
     """
     if distance == 0.0:
-        alone = PosteriorSamplePair(mu, rho).delta(epsilon) * PROFILE_UP
+        alone = _one_by_one(PosteriorSamplePair(mu, rho), np.full(len(mu), epsilon), rows) * PROFILE_UP
         return Profile(alone, float(alone.max()))
     edges = np.linspace(-LOSS_RANGE, LOSS_RANGE, cells + 1)
     # normal mass of each cell, mirrored where the upper tail would cancel
@@ -104,10 +118,23 @@ def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int
     # T falls in its argument, so it is largest at the upper end of a cell of losses
     losses = distance * (0.5 * distance + edges[1:])
     pairs = PosteriorSamplePair(np.repeat(mu, cells), np.repeat(rho, cells))
-    deltas = pairs.delta(np.tile(epsilon - losses, len(mu))).reshape(len(mu), cells)
+    deltas = _one_by_one(pairs, np.tile(epsilon - losses, len(mu)), rows).reshape(len(mu), cells)
     beyond = 2.0 * float(ndtr(-LOSS_RANGE))
     alone = (deltas @ mass + beyond) * PROFILE_UP
     return Profile(alone, float((deltas.max(axis=0) @ mass + beyond) * PROFILE_UP))
+
+
+def _one_by_one(pairs: PosteriorSamplePair, epsilon: Floats, rows: int) -> Floats:
+    """Bound the profile of so many steps from data set to data set, each below the same corner: T_k above."""
+    if rows == 1:
+        return pairs.delta(epsilon)
+    deltas = pairs.delta(epsilon / rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.exp(epsilon / rows)
+        total = deltas
+        for _ in range(rows - 1):  # Horner's scheme; what is beyond one says nothing
+            total = np.minimum(deltas + np.where(total > 0.0, steps * total, 0.0), 1.0)
+    return np.minimum(total * (1.0 + 4 * rows * UNIT), 1.0)
 
 
 SEARCH_CELLS = 384  # of the Riemann sums while searching; the answer is checked with the fine ones
@@ -135,6 +162,17 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
     0.2367
     """
     return _bracket(lambda D: bool(GaussianShift(D).epsilon(delta)[0] <= epsilon), DISTANCE_STEP)[0] * BOUND_DOWN
+
+
+def row_distance(epsilon: float, delta: float, rows: int) -> float:
+    """Return the distance that one row may have where a person with so many is promised (epsilon, delta)."""
+    budget = gaussian_distance(epsilon, delta)
+    return budget if rows == 1 else budget / rows * ROUND_DOWN * ROUND_DOWN
+
+
+def person_distance(distance: float, rows: int) -> float:
+    """Return the distance of a person with so many rows, each at ``distance``, rounded up: they may all add up."""
+    return distance if rows == 1 else distance * rows * STEP_UP
 
 
 def _bracket(below: Callable[[float], bool], share: float) -> tuple[float, float]:
@@ -168,8 +206,10 @@ class Corners:
 
 
 @lru_cache(maxsize=64)
-def corners(epsilon: float, delta: float, distance: float, failure: float) -> Corners:
+def corners(epsilon: float, delta: float, distance: float, failure: float, rows: int = 1) -> Corners:
     """Calibrate every corner so that the whole release, whichever corner it ends in, is (epsilon, delta)-DP.
+
+    A person has at most ``rows`` rows, each of which is below the corner; the distance is that of all of them.
 
     Each corner alone, composed with the Gaussian parts, is given the same share of delta, and the share is the largest
     at which the envelope keeps the promise. The exact profile grows with mu while mu <= 1.6 (promise.py), so
@@ -179,7 +219,7 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
     if room <= 0:
         raise InvalidInput(f"failure probabilities of {failure:g} leave nothing of delta={delta:g}")
     floors = FLOORS
-    at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, SEARCH_CELLS).corners
+    at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, SEARCH_CELLS, rows).corners
     spent = float(GaussianShift(distance).delta(epsilon)[0])  # what the Gaussian parts lose alone
     floors = floors[at_zero <= spent + 0.25 * (room - spent)]
     if not len(floors):
@@ -188,30 +228,32 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
         )
     share = 1.0
     for _ in range(4):  # the envelope costs little: the share is close to one
-        rho = _residuals(floors, distance, epsilon, share * room)
-        envelope = profile(1.0 / floors, rho, distance, epsilon, SEARCH_CELLS).envelope
+        rho = _residuals(floors, distance, epsilon, share * room, rows)
+        envelope = profile(1.0 / floors, rho, distance, epsilon, SEARCH_CELLS, rows).envelope
         if envelope <= room:
             break
         share *= 0.995 * room / envelope
     while True:
-        promise = Promise(distance, tuple(1.0 / floors), tuple(rho), failure)
+        promise = Promise(distance, tuple(1.0 / floors), tuple(rho), failure, rows)
         if promise.delta(epsilon) <= delta:
             return Corners(floors, rho, promise)
         rho = rho * (1.0 - 2.0**-10)
 
 
-def _residuals(floors: Floats, distance: float, epsilon: float, delta: float) -> Floats:
+def _residuals(floors: Floats, distance: float, epsilon: float, delta: float, rows: int) -> Floats:
     """Return the largest rho of each corner whose composed profile is at most delta (all corners bisected at once)."""
     mu = 1.0 / floors
     low = np.zeros_like(mu)
-    high = 0.5 * gaussian_distance(epsilon, delta) * np.sqrt(floors)  # as if the sample were a plain Gaussian shift
+    high = (
+        0.5 / rows * gaussian_distance(epsilon, delta) * np.sqrt(floors)
+    )  # as if the sample were a plain Gaussian shift
     kept = np.ones(len(mu), dtype=bool)
     while kept.any():
         high = np.where(kept, 2.0 * high, high)
-        kept &= profile(mu, high, distance, epsilon, SEARCH_CELLS).corners <= delta
+        kept &= profile(mu, high, distance, epsilon, SEARCH_CELLS, rows).corners <= delta
     for _ in range(13):
         middle = 0.5 * (low + high)
-        kept = profile(mu, middle, distance, epsilon, SEARCH_CELLS).corners <= delta
+        kept = profile(mu, middle, distance, epsilon, SEARCH_CELLS, rows).corners <= delta
         low, high = np.where(kept, middle, low), np.where(kept, high, middle)
     return low
 

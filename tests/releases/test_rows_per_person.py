@@ -1,0 +1,273 @@
+"""People with several rows: what is released moves by no more than was promised, and rows are drawn, not chosen."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import ArraySweep
+from perinstance.releases.promises import estimator as promised
+from perinstance.releases.promises.window import ExactWindow, published_before
+
+D = 2
+BOX = [(-1.0, 3.0), 2.0]
+RELEASES = {
+    "adassp": pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0),
+    "adassp box": pi.AdaSSP(epsilon=0.5, delta=1e-5, x_bound=BOX, y_bound=(0.0, 2.0), n_public=90),
+    "adassp one round": pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, rounds=1, fit_intercept=False),
+    "adassp robust": pi.AdaSSP(epsilon=2.0, delta=1e-6, x_bound=BOX, y_bound=1.0, intervals="robust"),
+    "logistic": pi.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0, classes=(-1, 1), rounds=4),
+}
+EVERY = pytest.mark.parametrize("name", RELEASES)
+
+
+def rows_of(rng, n: int) -> tuple[np.ndarray, np.ndarray]:
+    return rng.uniform(-3, 3, (n, D)), rng.choice([-1.0, 1.0], n)
+
+
+class Recorder:
+    """Answers around exact sums: drawn at first, then the same again; it keeps what each was drawn around."""
+
+    def __init__(self, answers=None) -> None:
+        self.centers, self.scales, self.answers = [], [], []
+        self._rng, self._replay = np.random.default_rng(5), None if answers is None else published_before(answers)
+
+    def __call__(self, center, scales):
+        self.centers.append([Fraction(one) for one in center])
+        self.scales.append([Fraction(float(one)) for one in scales])
+        if self._replay is None:
+            drawn = np.array([float(c) for c in center]) + np.array(scales) * self._rng.standard_normal(len(scales))
+        else:
+            drawn = self._replay(center, scales)
+        self.answers.append(drawn)
+        return drawn
+
+
+def fitted_around(monkeypatch, release, X, y, ids, answers=None) -> Recorder:
+    recorder = Recorder(answers)
+    with monkeypatch.context() as patch:
+        patch.setattr(promised, "ExactWindow", partial(ExactWindow, answer=recorder))
+        clone(release).fit(X, y, ids=ids)
+    return recorder
+
+
+def moved(one: Recorder, other: Recorder) -> Fraction:
+    """The squared distance between two runs with the same answers, all parts together, in exact numbers."""
+    assert one.scales == other.scales and len(one.answers) == len(other.answers)
+    return sum(
+        ((a - b) / s) ** 2
+        for first, second, scales in zip(one.centers, other.centers, one.scales, strict=True)
+        for a, b, s in zip(first, second, scales, strict=True)
+    )
+
+
+@EVERY
+@pytest.mark.parametrize("k", [1, 3])
+def test_all_parts_together_move_by_no_more_than_was_promised(monkeypatch, name, k):
+    """Neighbours differ in one person with 0 to 50 rows; the worst of them reach the promise."""
+    rng, release = np.random.default_rng(3), clone(RELEASES[name]).set_params(rows_per_person=k)
+    X, y = rows_of(rng, 80)
+    ids = [f"other {i // k}" for i in range(80)]
+    base = fitted_around(monkeypatch, release, X, y, ids)
+    promise, largest = release.promise(D), Fraction(0)
+    assert promise.delta(release.epsilon) <= release.delta
+    corner = np.full((50, D), 3.0) * [1.0, 1.0 if release.x_bound == 1.0 else -1.0]
+    people = [rows_of(rng, m) for m in (0, 1, 2, 5, 50)] + [(corner[:m], np.ones(m)) for m in (k, 50)]
+    for mine, own in people:
+        order = rng.permutation(80 + len(own))
+        table = np.vstack([X, mine])[order], np.append(y, own)[order]
+        who = np.array([*ids, *["her"] * len(own)])[order]
+        largest = max(largest, moved(base, fitted_around(monkeypatch, release, *table, who, base.answers)))
+    assert largest <= Fraction(promise.distance) ** 2
+    assert largest > Fraction(promise.distance) ** 2 / (1 if "one round" in name else 9) * Fraction(98, 100)
+    # a promise made to rows would not hold for this person
+    rowwise = clone(release).set_params(rows_per_person=None)
+    crowd = np.vstack([X, corner[:3]]), np.append(y, np.ones(3))
+    plain = fitted_around(monkeypatch, rowwise, X, y, None)
+    if "one round" in name:
+        assert moved(plain, fitted_around(monkeypatch, rowwise, *crowd, None, plain.answers)) > Fraction(
+            rowwise.promise(D).distance ** 2
+        )
+
+
+@EVERY
+def test_permuted_rows_are_the_same_release(monkeypatch, name):
+    """With the same bits for the same rows, whatever the order: everything is asked around the same numbers."""
+    from perinstance.sampling import row_choice
+
+    rng, release = np.random.default_rng(4), clone(RELEASES[name]).set_params(rows_per_person=2)
+    X, y = rows_of(rng, 60)
+    ids, bits = rng.integers(0, 12, 60), rng.integers(0, 2**63, 60, dtype=np.uint64)
+    found = []
+    for order in (np.arange(60), rng.permutation(60)):
+        monkeypatch.setattr(row_choice.secrets, "token_bytes", lambda size, order=order: bits[order].tobytes())
+        found.append(
+            fitted_around(monkeypatch, release, X[order], y[order], ids[order], found[0].answers if found else None)
+        )
+    assert found[0].centers == found[1].centers
+
+
+@pytest.mark.parametrize(
+    "release",
+    [*RELEASES.values(), pi.AdaOPS(x_bound=1.0, y_bound=1.0), pi.NoisyMean(), pi.SlowScalingSum()],
+    ids=lambda one: type(one).__name__,
+)
+def test_whose_rows_they_are_must_be_said(release):
+    X, y = np.full((4, 1), 0.5), np.array([1.0, -1.0, 1.0, -1.0])
+    release = clone(release).set_params(**({"x_bound": 1.0} if hasattr(release, "x_bound") else {}))
+    with pytest.raises(InvalidTable, match="2 people have several rows.*or declare rows_per_person"):
+        clone(release).fit(X, y, ids=["a", "b", "a", "b"])
+    clone(release).fit(X, y, ids=["a", "b", "c", "d"])
+    several = clone(release).set_params(rows_per_person=2)
+    with pytest.raises(InvalidInput, match="pass ids="):
+        several.fit(X, y)
+    with pytest.raises(InvalidTable, match="3 ids for 4 rows"):
+        several.fit(X, y, ids=[1, 2, 3])
+    with pytest.raises(InvalidTable, match="an id is missing"):
+        several.fit(X, y, ids=["a", None, "b", "c"])
+    with pytest.raises(InvalidTable, match="different pandas indexes"):
+        several.fit(pd.DataFrame(X, index=list("pqrs")), y, ids=pd.Series(list("aabb")))
+    several.fit(X, y, ids=["a", "a", "a", "b"])
+    assert ", for every person, with at most 2 rows used" in several.mechanism().words
+    assert not several.mechanism().own_row
+    if hasattr(several, "own_row_loss"):
+        with pytest.raises(RefusedModel):
+            several.own_row_loss(X[0], 1.0, 1e-6, None)
+
+
+def test_ids_with_an_index_are_matched_with_the_rows(monkeypatch):
+    release = pi.AdaSSP(x_bound=1.0, y_bound=1.0, rounds=1, rows_per_person=1)
+    X = pd.DataFrame({"x": [0.25, 0.5, 0.75]}, index=["p", "q", "r"])
+    y = pd.Series([1.0, 1.0, 1.0], index=["p", "q", "r"])
+    ids = pd.Series(["a", "b", "b"], index=["r", "p", "q"])
+    centers = fitted_around(monkeypatch, release, X, y, ids).centers
+    assert centers[0][-1] == 2 and centers[0][0] in (Fraction(13, 16), Fraction(10, 16))  # r, and one of p and q
+
+
+def test_the_file_says_to_whom_the_promise_is_made(tmp_path):
+    X, y = np.linspace(-1, 1, 30)[:, None], np.linspace(-1, 1, 30)
+    release = pi.AdaSSP(x_bound=1.0, y_bound=1.0, rows_per_person=3).fit(X, y, ids=np.arange(30) // 4)
+    path = tmp_path / "model.json"
+    path.write_text(release.to_json(features=["x"], target="y"), encoding="utf-8")
+    promise = json.loads(path.read_text())["promise"]
+    assert promise["rows_per_person"] == 3
+    assert promise["neighbours"] == "add or remove one person with all their rows, of which at most 3 are used"
+    model = pi.load_model(path)
+    assert model.rows_per_person == 3 and model.document["declared"]["rows_per_person"] == 3
+    assert "whatever stands in their records, with at most 3 records of each person used" in model.statement()
+    assert pi.disclosure.regulator_summary(model)["neighbours"] == promise["neighbours"]
+    told = pi.disclosure.statement(model, [0.1])
+    assert told.epsilon == 1.0 and not told.own_row  # others of their rows may be longer
+    assert "at most 3 rows used" in told.published
+    assert pi.load_model(_without_rows(path)).rows_per_person is None
+
+
+def _without_rows(path):
+    path.write_text(pi.AdaSSP(x_bound=1.0, y_bound=1.0).fit([[0.5]], [0.5]).to_json(), encoding="utf-8")
+    return path
+
+
+def test_intervals_take_a_persons_rows_for_one():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 1))
+    y = np.clip(0.5 * X[:, 0] + 0.1 * rng.normal(size=4000), -1, 1)
+    release = pi.AdaSSP(epsilon=4.0, x_bound=1.0, y_bound=1.0, rows_per_person=4)
+    release.fit(X, y, ids=np.arange(4000) // 4)
+    wide = release.inference().bse
+    release.rows_per_person = None  # the same numbers, as if a row were a person
+    assert (release.inference().bse < wide).all()
+
+
+def sums(release, X) -> list[Fraction]:
+    """What a noisy mean or sum is drawn around."""
+    return [Fraction(one) for one in release.ideal(np.asarray(X)).center]
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_people_of_a_noisy_mean_against_tables_without_them(noise, statistic, inside):
+    rng = np.random.default_rng(6)
+    counts = np.array([1, 2, 5, 1, 3])
+    starts = np.append(0, counts.cumsum())
+    X = rng.normal(size=(starts[-1], 2)) * [1.0, 1e6]
+    others = rng.normal(size=(4, 2))
+    release = pi.NoisyMean(scale=0.5, noise=noise, statistic=statistic)
+    table = np.vstack([X, others]) if inside else others
+    fit = release.confidential_fit(ArraySweep(table, np.zeros(len(table))))
+    people = release.persons(fit, Block(X, np.zeros(len(X))), starts, inside)
+    for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        ends = (np.delete(table, np.arange(a, b), axis=0), table) if inside else (others, np.vstack([others, X[a:b]]))
+        gaps = [2 * (u - v) for u, v in zip(sums(release, ends[1]), sums(release, ends[0]), strict=True)]
+        square = sum(g * g for g in gaps)
+        truth = float(sum(map(abs, gaps))) if noise == "laplace" else float(square) ** 0.5
+        assert truth <= people.pairs.distance[i] <= truth * (1 + 1e-9)
+    assert people.pairs.kinds.tolist() == ["upper" if noise == "laplace" else "exact"] * 5
+    plain = release.people(fit, Block(X, np.zeros(len(X))), inside)
+    assert people.pairs.distance[0] == plain.pairs.distance[0] and people.residual[3] == plain.residual[8]
+    np.testing.assert_allclose(people.leverage, counts / (len(table) - counts * inside))
+
+
+def test_a_sum_that_uses_some_rows_is_bounded_by_the_longest():
+    X, starts = np.array([[1.0], [-4.0], [3.0], [2.0]]), np.array([0, 3, 4])
+    block = Block(X, np.zeros(4))
+    release = pi.NoisyMean(statistic="sum", noise="gaussian", rows_per_person=2)
+    fit = release.confidential_fit(ArraySweep(X, np.zeros(4)))
+    people = release.persons(fit, block, starts)
+    assert people.pairs.distance == pytest.approx([7.0, 2.0]) and people.pairs.kinds.tolist() == ["upper", "exact"]
+    for other in (pi.NoisyMean(rows_per_person=2), pi.SlowScalingSum(rows_per_person=2)):
+        with pytest.raises(RefusedModel, match="more rows than rows_per_person"):
+            other.persons(other.confidential_fit(ArraySweep(X, np.zeros(4))), block, starts)
+
+
+@pytest.mark.parametrize("transform", ["log", "sqrt"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_people_of_a_transformed_sum_against_tables_without_them(transform, inside):
+    from mpmath import log, mpf, sqrt
+
+    f = {"log": lambda s: log(s + 1), "sqrt": sqrt}[transform]
+    X, starts = np.array([[1.0, 2.0], [3.0, 0.5], [7.0, -1.0], [0.0, 4.0]]), np.array([0, 1, 4])
+    release = pi.SlowScalingSum(transform=transform, scale=0.5)
+    fit = release.confidential_fit(ArraySweep(X, np.zeros(4)))
+    people = release.persons(fit, Block(X, np.zeros(4)), starts, inside)
+    whole, amounts = np.maximum(X, 0).sum(axis=0), np.maximum(X, 0)
+    for i in range(2):
+        own = amounts[starts[i] : starts[i + 1]].sum(axis=0)
+        ends = (whole - own, whole) if inside else (whole, whole + own)
+        moves = [2 * (f(mpf(b)) - f(mpf(a))) for a, b in zip(*ends, strict=True)]
+        truth = float(sqrt(sum(m * m for m in moves)))
+        assert truth * (1 - 1e-14) <= people.pairs.distance[i] <= truth * (1 + 1e-9)
+
+
+@EVERY
+def test_people_of_a_promise_are_charged_with_all_their_rows(monkeypatch, name):
+    """What really moves at one run, all of a person's rows together, is no more than their pair says."""
+    rng, release = np.random.default_rng(9), clone(RELEASES[name]).set_params(rows_per_person=3)
+    X, y = rows_of(rng, 60)
+    X[:6] *= 0.05
+    counts = np.array([3, 1, 2, 3, 7])
+    starts = np.append(0, counts.cumsum())
+    ids = np.append(np.repeat(np.arange(5), counts), np.arange(100, 144))
+    fit = release.confidential_fit(ArraySweep(X, y))
+    people = release.persons(fit, Block(X[:16], y[:16]), starts)
+    alone = release.people(fit, Block(X, y)).pairs.distance
+    for i in range(4):  # the last one has rows that are not used, and which differs from run to run
+        keep = ids != i
+        without = fitted_around(
+            monkeypatch, release, X[keep & (ids != 4)], y[keep & (ids != 4)], ids[keep & (ids != 4)]
+        )
+        whole = fitted_around(monkeypatch, release, X[ids != 4], y[ids != 4], ids[ids != 4], without.answers)
+        assert moved(whole, without) <= Fraction(people.pairs.distance[i]) ** 2
+    assert people.pairs.distance[1] == alone[3]
+    assert people.pairs.distance[4] == pytest.approx(np.sort(alone[9:16])[-3:].sum())
+    assert people.pairs.distance.max() <= release.promise(D).distance * (1 + 1e-12)
+    assert set(people.pairs.kinds[[0, 2, 3, 4]]) == {"upper"}
