@@ -30,6 +30,8 @@ EXAMPLE = """
   perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --group sex --fail-over 3
 
   perinstance audit patients.csv --recipe recipe.toml --id person
+
+  perinstance audit patients.csv --model model.json --id person
 """
 
 
@@ -39,7 +41,12 @@ def audit(
     id: o.Id = None,
     feature: o.Features = None,
     recipe: o.RecipeFile = None,
-    release: Annotated[o.ReleaseName, typer.Option("--release", help="What is published.")] = o.ReleaseName.posterior,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A published model: who paid for it, by its own pairs.")
+    ] = None,
+    release: Annotated[
+        o.ReleaseName | None, typer.Option("--release", help="What would be published; posterior by default.")
+    ] = None,
     alpha: o.Alpha = 1.0,
     gamma: o.Gamma = None,
     scale: o.Scale = None,
@@ -77,14 +84,22 @@ def audit(
     from perinstance.cli import terminal
     from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
+    from perinstance.errors import InvalidInput
     from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
     o.check_limit(fail_over)
     o.check_places(out, per_person)
     check_ledger(ledger, store, key, id)
-    built = o.make_release(release, alpha, gamma, scale, intercept)
-    rule = o.read_recipe(recipe, feature, target)
+    if model is None:
+        built = o.make_release(release or o.ReleaseName.posterior, alpha, gamma, scale, intercept)
+        rule = o.read_recipe(recipe, feature, target)
+    else:
+        if release is not None or gamma is not None or scale is not None or recipe is not None or feature:
+            raise InvalidInput("--model says itself what was published of which columns; leave the other options out")
+        published = pi.load_model(model)
+        built, rule, target = published.release(), published.recipe, target or published.target
+        feature = None if published.features is None or rule is not None else list(published.features)
     columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
     table = o.open_table(file, delimiter, decimal, rule)
     columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, *(group or (None,)))

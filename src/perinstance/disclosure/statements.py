@@ -19,7 +19,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance import releases
 from perinstance._version import __version__
 from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput, RefusedModel
@@ -217,18 +216,7 @@ def release_of(published: Any) -> tuple[Any, str]:
     if not hasattr(published, "document"):
         words = mechanism_of(published).words
         return published, "".join(w if isinstance(w, str) else declared_text(w) for w in words)
-    declared = published.document["declared"]
-    kind = getattr(releases, published.method, None)
-    names = kind._get_param_names() if kind is not None else []
-    chosen = {name: declared[name] for name in names if name in declared}
-    if kind is None or any(isinstance(value, dict) for value in chosen.values()):
-        raise InvalidInput(
-            f"the file of this {published.method} does not hold its parameters as numbers; pass the fitted release"
-        )
-    release = kind(**chosen)
-    if published.numbers.coef is not None:
-        release.coef_, release.n_features_in_ = np.asarray(published.numbers.coef), published.n_features
-    return release, published.published
+    return published.release(), published.published
 
 
 def _promises(release: Any, mechanism: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from perinstance import releases
 from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.memory.table import read_table
 from perinstance.data.recipes.preparation import preparation_of
@@ -21,6 +23,8 @@ from perinstance.inference.table import About, Inference, PublishedInference, ch
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.model_document import PublishedNumbers, document_text, named_coefficients
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
+
+_ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -135,6 +139,31 @@ class PublishedModel:
         )
         return inference_of(known, about, names, published, self.method, self.promise)
 
+    def release(self) -> Any:
+        """Return the release that was published, made again from the file: ``pi.audit(model.release(), table)``.
+
+        The draw is not made again. An audit of it says who paid for this very release, by its own pairs.
+        """
+        kind = getattr(releases, self.method, None)
+        names = [] if kind is None else kind._get_param_names()
+        declared = self.document["declared"]
+        chosen = {name: _estimator(declared[name]) for name in names if name in declared}
+        chosen |= {name: math.inf for name in names if declared.get(f"{name}_infinite") is True}
+        if kind is None or any(isinstance(value, dict) for value in chosen.values()):
+            raise InvalidInput(
+                f"the file of this {self.method} does not hold its parameters as numbers; pass the fitted release"
+            )
+        made = kind(**chosen)
+        if self.numbers.coef is not None:
+            made.coef_, made.intercept_ = np.asarray(self.numbers.coef), self.numbers.intercept
+            made.n_features_in_ = self.n_features
+            if self.numbers.classes is not None:
+                made.classes_ = self.numbers.classes
+        for name, value in self.document["released"].items():
+            if isinstance(value, int | float):
+                setattr(made, name, value)
+        return made
+
     def statement(self) -> str:
         """Return the sentence for the people in the data: what the promise means to each of them."""
         if self.promise is None:
@@ -190,6 +219,17 @@ class PublishedModel:
             return softmax(scores, axis=1)
         p = expit(scores[:, 0])
         return np.column_stack([1 - p, p])
+
+
+def _estimator(value: Any) -> Any:
+    """Return scikit-learn's estimator of a file's record of it; anything else as it is."""
+    if not isinstance(value, dict) or value.get("class") not in _ESTIMATORS:
+        return value
+    from sklearn import linear_model
+
+    kind = getattr(linear_model, value["class"])
+    given = {name: math.inf if value.get(f"{name}_infinite") is True else value.get(name) for name in value}
+    return kind(**{name: one for name, one in given.items() if name in kind._get_param_names()})
 
 
 def _by_rows(X: NDArray) -> Floats:

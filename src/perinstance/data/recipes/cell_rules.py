@@ -86,7 +86,7 @@ class CellRules:
 
 
 def rules_to_try(decimal: str) -> list[CellRules]:
-    """Return tried of writing numbers, from the plain one to those that need most declarations."""
+    """Return manners of writing numbers, from the plain one to those that need most declarations."""
     marks = ["", *(mark for mark in THOUSANDS if mark != decimal)]
     tried = [CellRules(thousands=mark, currency=signs) for signs in ((), CURRENCIES) for mark in marks]
     return [*tried, *(CellRules("", (), way.thousands, way.currency, True) for way in tried)]

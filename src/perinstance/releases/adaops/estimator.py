@@ -121,7 +121,8 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def published_parameters(self) -> dict[str, float | None]:
         """Return ridge, temperature and the noisy numbers that they follow from."""
-        return {name: getattr(self, name) for name in ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")}
+        names = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
+        return {name: getattr(self, name) for name in names} | {"_floor": float(self._floor)}
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
