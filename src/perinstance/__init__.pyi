@@ -19,6 +19,8 @@ from . import training as training
 from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
+from .auditing import calibrate as calibrate
+from .auditing import epsilon as epsilon
 from .data import Recipe as Recipe
 from .data import scan as scan
 from .ledger import Ledger as Ledger

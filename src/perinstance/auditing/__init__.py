@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perinstance.auditing.audit_call import audit
+from perinstance.auditing.calibration import Calibrated, calibrate, epsilon
 from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
 from perinstance.auditing.realised_losses import Realised
 from perinstance.auditing.result import Audit, Health, Summary
@@ -10,6 +11,7 @@ from perinstance.auditing.rows_again import Recheck
 
 __all__ = [
     "Audit",
+    "Calibrated",
     "DeletedTogether",
     "Deletions",
     "Health",
@@ -18,4 +20,6 @@ __all__ = [
     "Republished",
     "Summary",
     "audit",
+    "calibrate",
+    "epsilon",
 ]

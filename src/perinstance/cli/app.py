@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
+from perinstance.cli.choose_command import choose
 from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.model_commands import explain, intervals, predict, show
 from perinstance.cli.notices import announcing, in_options, told_of_steps, tolerant_streams
@@ -45,6 +46,7 @@ app = typer.Typer(
     help="What did this release cost each person? The exact privacy loss of everybody in a published regression.",
 )
 app.command()(audit)
+app.command()(choose)
 app.command()(release)
 app.command()(show)
 app.command()(intervals)

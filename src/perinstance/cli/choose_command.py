@@ -1,0 +1,132 @@
+"""``perinstance choose``: what different noise or epsilon would cost people and accuracy, for the curator's eyes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from perinstance.cli import options as o
+from perinstance.errors import InvalidInput, PerinstanceError
+
+
+class ChosenMethod(str, Enum):
+    """What may be compared: promises at several epsilons, or others at several scales (gammas)."""
+
+    adassp = "adassp"
+    adaops = "adaops"
+    logistic = "logistic"
+    output = "output"
+    posterior = "posterior"
+
+
+PROMISING = (ChosenMethod.adassp, ChosenMethod.adaops, ChosenMethod.logistic)
+
+
+def choose(
+    file: o.Table,
+    target: o.Target = None,
+    method: Annotated[ChosenMethod, typer.Option("--method", help="What would be published.")] = ChosenMethod.adassp,
+    at: Annotated[
+        list[float] | None,
+        typer.Option("--at", help="An epsilon (of output: a scale; of posterior: a gamma); repeat. Default: .3, 1, 3."),
+    ] = None,
+    x_bound: Annotated[float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm.")] = None,
+    range_: Annotated[list[str] | None, typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column.")] = None,
+    y_bound: Annotated[str | None, typer.Option("--y-bound", help="Declared: a size, or LOW:HIGH.")] = None,
+    classes: Annotated[str | None, typer.Option("--classes", help="logistic: the two classes, as NO,YES.")] = None,
+    intercept: o.Intercept = True,
+    alpha: o.Alpha = 1.0,
+    feature: o.Features = None,
+    id: o.Id = None,
+    recipe: o.RecipeFile = None,
+    delta: o.Delta = 1e-6,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = None,
+    json: o.Json = False,
+) -> None:
+    """Compare noise or epsilon on FILE: accuracy, width of intervals, median, 95% and largest loss. Publish none of it.
+
+    [bold]Example[/bold]
+
+      perinstance choose patients.csv --recipe recipe.toml --id person --at 0.5 --at 1 --at 2
+    """
+    from sklearn.base import clone
+
+    import perinstance as pi
+    from perinstance.auditing.calibration import CHOSEN_BY_TABLE
+    from perinstance.cli import terminal
+
+    rule = o.read_recipe(recipe, feature, target)
+    if intercept and getattr(rule, "intercept", False):
+        rule = clone(rule).set_params(intercept=False)
+    target = target or rule.target_column
+    two = o.declared_classes(classes, y_bound, method is ChosenMethod.logistic, rule)
+    rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two)
+    bounds: dict[str, Any] = {}
+    if method in PROMISING:
+        declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
+        bounds = {"delta": delta, "x_bound": declared.of(rows.names), "fit_intercept": intercept}
+        bounds |= {"classes": two} if two else {"y_bound": declared.target}
+    if not len(rows.y):
+        raise InvalidInput("the file has no rows; there is nothing to compare")
+    lines = []
+    for value in at or (0.3, 1.0, 3.0):
+        release = _release(method, value, bounds, alpha, intercept)
+        losses = pi.audit(clone(release), rows.X, rows.y, delta=delta).quantile([0.5, 0.95, 1.0])
+        compared = o.compared(release, rows, rule)
+        width = _width(clone(release).fit(rows.X, rows.y))
+        width = None if width is None else width * (1.0 if rule is None or two else rule.target_scale)
+        names = ("at", "error", "interval_width", "median", "q95", "max")
+        lines.append(dict(zip(names, (value, compared.private, width, *losses), strict=True)))
+    record = {"confidential": True, "measure": compared.measure, "not_private": compared.not_private, "delta": delta}
+    if json:
+        terminal.print_json({**record, "rows": [terminal.with_flags(line) for line in lines], "note": CHOSEN_BY_TABLE})
+        return
+    _show(lines, compared, method, terminal.console())
+
+
+def _release(method: ChosenMethod, value: float, bounds: dict[str, Any], alpha: float, intercept: bool) -> Any:
+    import perinstance as pi
+
+    if method is ChosenMethod.posterior:
+        return pi.PosteriorSample(alpha=alpha, gamma=value, fit_intercept=intercept)
+    if method is ChosenMethod.output:
+        return o.make_release(o.ReleaseName.output, alpha, None, value, intercept)
+    kinds = {"adassp": pi.AdaSSP, "adaops": pi.AdaOPS, "logistic": pi.PrivateLogisticRegression}
+    return kinds[method.value](epsilon=value, **bounds)
+
+
+def _width(fitted: Any) -> float | None:
+    """Return the median width of the coefficients' intervals at one draw, which is thrown away."""
+    import numpy as np
+
+    for about in ("population", "table"):
+        try:
+            found = fitted.inference(about)
+        except PerinstanceError:
+            continue
+        return float(np.median(np.diff(found.conf_int(), axis=1)))
+    return None
+
+
+def _show(lines: list[dict[str, Any]], compared: Any, method: ChosenMethod, out: Any) -> None:
+    from rich.table import Table
+
+    from perinstance.auditing.calibration import CHOSEN_BY_TABLE
+    from perinstance.report.words import loss
+
+    head = "epsilon" if method in PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
+    table = Table(box=None, pad_edge=False)
+    for name in (head, compared.measure, "95% interval, width", "median loss", "95%", "largest"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        width = line["interval_width"]
+        wide = "none" if width is None else "hidden" if width == float("inf") else f"{width:.3g}"
+        told = [loss(line[name]) for name in ("median", "q95", "max")]
+        table.add_row(f"{line['at']:g}", f"{line['error']:.4g}", wide, *told)
+    out.print(table)
+    out.print(f"Without privacy: {compared.measure} {compared.not_private:.4g}; of no model: {compared.constant:.4g}.")
+    out.print("Intervals are those of one draw, which was thrown away, as were those of the comparison.")
+    out.print(f"[red]{CHOSEN_BY_TABLE.partition(':')[0]}:[/red]{CHOSEN_BY_TABLE.partition(':')[2]}")
