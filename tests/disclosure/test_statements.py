@@ -177,7 +177,7 @@ def test_a_model_file_says_the_same(tmp_path):
         assert told == statement(fitted, ROW, TARGET, **facts)
     fitted = pi.OutputPerturbation(Ridge(), scale=1.0).fit(X, y)
     (tmp_path / "m.json").write_text(fitted.to_json())
-    with pytest.raises(InvalidInput, match="pass the fitted release"):
+    with pytest.raises(InvalidInput, match="promises nothing"):
         statement(pi.load_model(tmp_path / "m.json"), ROW, TARGET)
 
 

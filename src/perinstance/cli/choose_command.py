@@ -63,7 +63,7 @@ def choose(
         rule = clone(rule).set_params(intercept=False)
     target = target or rule.target_column
     two = o.declared_classes(classes, y_bound, method is ChosenMethod.logistic, rule)
-    rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two)
+    rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two, None)
     bounds: dict[str, Any] = {}
     if method in PROMISING:
         declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
