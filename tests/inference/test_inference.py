@@ -93,6 +93,36 @@ def test_bounds_of_draws_cover_the_fit_without_noise(fitted):
     assert fitted["objective"].inference("table").bse == pytest.approx(1.0 / 50.0)
 
 
+@pytest.mark.parametrize("name", RELEASES)
+def test_predictions_with_the_estimate(name, fitted, tmp_path):
+    """By name only: the file and the release predict alike, in every shape of coefficients."""
+    model, (_, y, questions, seen) = fitted[name], RELEASES[name]
+    file = tmp_path / "model.json"
+    file.write_text(model.to_json())
+    rows = TABLE.iloc[:200]
+    here = model.predict(rows, use="estimate")
+    assert here.tolist() == pi.load_model(file).predict(rows, use="estimate").tolist()
+    found = model.inference(questions[0])
+    scores = found.predict_interval(rows)[:, 0] if found.names[-1] == "intercept" else rows.to_numpy() @ found.params
+    assert here == pytest.approx(scores if y is Y else model.classes_[(scores > 0).astype(int)], abs=1e-12)
+    assert (model.predict(rows) == model.predict(rows, use="published")).all()
+    with pytest.raises(InvalidInput, match="use must be"):
+        model.predict(rows, use="best")
+
+
+def test_a_column_of_ones_is_predicted_with_once(tmp_path):
+    recipe = pi.Recipe({name: {"range": [-1, 1]} for name in NAMES}, intercept=True)
+    rows = recipe.fit_transform(TABLE)
+    model = pi.AdaSSP(4.0, 1e-6, recipe, (-1, 1)).fit(rows, Y)
+    found = model.inference()
+    assert rows.shape[1] == 4 and len(found.params) == 4 and model.coef_[-1] == 0
+    expected = found.predict_interval(rows[:9, :3])[:, 0]
+    assert model.predict(rows[:9], use="estimate") == pytest.approx(expected)
+    file = tmp_path / "model.json"
+    file.write_text(model.to_json())
+    assert pi.load_model(file).predict(TABLE.iloc[:9], use="estimate") == pytest.approx(expected)
+
+
 def symmetric_noise(d, u, rng):
     Z = rng.standard_normal((d, d))
     return u * (Z + Z.T) / 2

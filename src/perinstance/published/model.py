@@ -21,7 +21,13 @@ from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.model_document import PublishedNumbers, document_text, named_coefficients
+from perinstance.releases.base.model_document import (
+    PublishedNumbers,
+    Use,
+    document_text,
+    named_coefficients,
+    used_coefficients,
+)
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
 _ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")
@@ -53,13 +59,17 @@ class PublishedModel:
             promised = f", epsilon = {declared_text(self.promise[0])}, delta = {declared_text(self.promise[1])}"
         return f"PublishedModel({self.method}{of}, {self.n_features} feature{'s'[: self.n_features > 1]}{promised})"
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any, use: Use = "published") -> NDArray:
         """Predict for each row of a table: numbers, or classes.
 
-        A frame or a scanned file is asked for the model's columns by name, and may have others; an array has exactly
+        ``use="estimate"`` predicts with the estimates that intervals belong to, which are not shrunk. A frame or a scanned file is asked for the model's columns by name, and may have others; an array has exactly
         these columns, in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
         """
-        return self._answers(X, self.predict_rows, np.empty(0))
+        if use == "published":
+            return self._answers(X, self.predict_rows, np.empty(0))
+        coef, intercept = used_coefficients(use, self.numbers, self.features, self._known)
+        chosen = replace(self, numbers=replace(self.numbers, coef=coef, intercept=intercept))
+        return chosen._answers(X, chosen.predict_rows, np.empty(0))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; of a logistic regression only."""
@@ -126,12 +136,7 @@ class PublishedModel:
             ``"population"``: people like these, sampling and privacy noise; ``"table"``: what the fit without noise
             would have said of the table, privacy noise alone.
         """
-        known = self.known.get(checked_about(about))
-        if known is None:
-            raise InvalidInput(
-                "the file holds no standard errors: it was written by an older perinstance; publish again, or "
-                "ask whoever published it"
-            )
+        known = self._known(checked_about(about))
         if known.solved is None:
             raise InvalidInput(known.refusal)
         names, published = named_coefficients(
@@ -163,6 +168,14 @@ class PublishedModel:
             if isinstance(value, int | float):
                 setattr(made, name, value)
         return made
+
+    def _known(self, about: About) -> PublishedInference:
+        if about not in self.known:
+            raise InvalidInput(
+                "the file holds no standard errors: it was written by an older perinstance; publish again, or "
+                "ask whoever published it"
+            )
+        return self.known[about]
 
     def statement(self) -> str:
         """Return the sentence for the people in the data: what the promise means to each of them."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from perinstance._version import __version__
-from perinstance.checked_numbers import is_number, is_unicode
+from perinstance.checked_numbers import got, is_number, is_unicode
 from perinstance.errors import InvalidInput
-from perinstance.inference.table import About
+from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
@@ -32,6 +32,7 @@ NEIGHBOURS = "add or remove one row"
 PEOPLE_AS_NEIGHBOURS = "add or remove one person with all their rows, of which at most {} are used"
 
 Task = Literal["regressor", "classifier", "values"]
+Use = Literal["published", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,37 @@ def named_coefficients(
     constant = float(np.ravel(intercept)[0])
     if count is None or count > len(slopes):
         return [*names, "intercept"], np.append(slopes, constant)
-    if count == len(slopes) and names[-1] == "intercept" and slopes[-1] == 0.0 and constant != 0.0:
+    if _stands_for_ones(names, slopes, constant, count):
         return names, np.append(slopes[:-1], constant)
     return names[:count], slopes[:count]
+
+
+def _stands_for_ones(names: Sequence[str], slopes: Floats, constant: float, count: int) -> bool:
+    return count == len(slopes) and names[-1] == "intercept" and slopes[-1] == 0.0 and constant != 0.0
+
+
+def used_coefficients(
+    use: Any, numbers: PublishedNumbers, features: Sequence[str] | None, known: Callable[[About], PublishedInference]
+) -> tuple[Any, Any]:
+    """Return coefficients and intercept to predict with, in the shapes of ``numbers``.
+
+    ``"published"``: as they were published; ``"estimate"``: those that intervals belong to, which are not shrunk.
+    """
+    if use not in ("published", "estimate"):
+        raise InvalidInput(f'use must be "published" or "estimate", got {got(use)}; try use="estimate"')
+    if use == "published":
+        return numbers.coef, numbers.intercept
+    found = [known(about) for about in get_args(About)]
+    solved = next((one.solved for one in found if one.solved is not None), None)
+    if solved is None or numbers.coef is None:
+        raise InvalidInput(found[0].refusal or "nothing is estimated of numbers that are published as they are")
+    slopes, constant = np.ravel(numbers.coef), float(np.ravel(numbers.intercept)[0])
+    names, d = named_coefficients(numbers.coef, numbers.intercept, features)[0][:-1], len(slopes)
+    estimate = np.append(solved.estimate, np.zeros(max(d + 1 - len(solved.estimate), 0)))
+    if _stands_for_ones(names, slopes, constant, len(solved.estimate)):
+        estimate[d - 1 :] = 0.0, estimate[d - 1]
+    intercept = np.reshape(estimate[d], np.shape(numbers.intercept))[()]
+    return estimate[:d].reshape(np.shape(numbers.coef)), intercept
 
 
 def document_of(
@@ -94,10 +123,8 @@ def document_of(
     numbers: PublishedNumbers = release.published_numbers()
     d = int(release.n_features_in_)
     recipe = _bounding_recipe(release) if recipe is None else recipe
-    if features is None and recipe is not None:
-        features = [str(name) for name in recipe.get_feature_names_out()]
-    if features is None and hasattr(release, "feature_names_in_"):
-        features = [str(name) for name in release.feature_names_in_]
+    if features is None:
+        features = feature_names(release, recipe)
     fitted = [str(name) for name in getattr(release, "feature_names_in_", ())]
     if features is not None and list(features) != fitted and sorted(map(str, features)) == sorted(fitted):
         raise InvalidInput("features names the fitted columns in another order; leave it away, fit kept their names")
@@ -125,6 +152,13 @@ def document_of(
         "released": _named(release.published_parameters()),
         "inference": {about: release.uncertainty(about).to_json() for about in get_args(About)},
     }
+
+
+def feature_names(release: Any, recipe: Any = None) -> list[str] | None:
+    """Return the names of the columns: those that a recipe makes, or that ``fit`` saw; None where there are none."""
+    recipe = _bounding_recipe(release) if recipe is None else recipe
+    names = recipe.get_feature_names_out() if recipe is not None else getattr(release, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
 
 
 def _bounding_recipe(release: Any) -> Any:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,11 +39,14 @@ from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import refuse_mask, validated
 from perinstance.releases.base.model_document import (
     PublishedNumbers,
+    Use,
     document_of,
     document_text,
+    feature_names,
     named_coefficients,
     no_intervals,
     promise_of,
+    used_coefficients,
 )
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.rows_per_person import used_rows
@@ -55,6 +59,7 @@ class WritesModel(BaseEstimator):
 
     #: whether nothing can be learnt from a few dozen rows
     poor_score: ClassVar[bool] = False
+    __metadata_request__predict: ClassVar = {"use": UNUSED}
 
     @abstractmethod
     def mechanism(self) -> Mechanism:
@@ -96,10 +101,13 @@ class WritesModel(BaseEstimator):
         numbers = self.published_numbers()
         if numbers.coef is None or np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
             raise InvalidInput(no_intervals(type(self).__name__))
-        fitted = getattr(self, "feature_names_in_", None)
         count = None if known.solved is None else len(known.solved.estimate)
-        names, published = named_coefficients(numbers.coef, numbers.intercept, fitted, count)
+        names, published = named_coefficients(numbers.coef, numbers.intercept, feature_names(self), count)
         return inference_of(known, about, names, published, type(self).__name__, stated)
+
+    def _used(self, use: Use) -> tuple[Any, Any]:
+        numbers = self.published_numbers()
+        return used_coefficients(use, numbers, feature_names(self), self.uncertainty)
 
     def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
         """Return the published model as JSON, which ``perinstance.load_model`` and ``perinstance predict`` read.
@@ -195,6 +203,7 @@ class PredictsLinearly(RegressorMixin):
     coef_: Floats
     intercept_: Any
     poor_score: ClassVar[bool]
+    _used: Any
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn whether a score on its small tables means anything."""
@@ -206,11 +215,12 @@ class PredictsLinearly(RegressorMixin):
         """Return the published coefficients."""
         return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
 
-    def predict(self, X: Any) -> Floats:
-        """Predict with the published coefficients."""
+    def predict(self, X: Any, use: Use = "published") -> Floats:
+        """Predict with the published coefficients, or (``use="estimate"``) with those that intervals belong to."""
         check_is_fitted(self)
         X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
-        return X @ self.coef_ + self.intercept_
+        coef, intercept = self._used(use)
+        return X @ coef + intercept
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,18 +332,19 @@ class AnsweringModel(Publishing):
         link = problem.objective.loss.link if isinstance(problem, SmoothProblem) else "identity"
         return PublishedNumbers("regressor", link, self.coef_, self.intercept_)
 
-    def predict(self, X: Any) -> NDArray:
-        """Predict with the published parameters: means, or classes."""
+    def predict(self, X: Any, use: Use = "published") -> NDArray:
+        """Predict with the published parameters, or the estimates that intervals belong to: means, or classes."""
         check_is_fitted(self)
         problem = self.problem()
         if hasattr(problem, "published"):
             raise InvalidInput(f"this model publishes its numbers as they are: they are in {problem.published}")
         X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
+        coef, intercept = self._used(use)
         if is_classifier(problem):
-            scores = X @ self.coef_.T + self.intercept_
+            scores = X @ coef.T + intercept
             chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
             return self.classes_[chosen]
-        eta = X @ self.coef_ + self.intercept_
+        eta = X @ coef + intercept
         return problem.objective.loss.mean(eta) if isinstance(problem, SmoothProblem) else eta
 
     @available_if(_has_probabilities)

@@ -19,7 +19,7 @@ from perinstance.numerics.rounding import ROUNDS_UP, TINY
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.model_document import PublishedNumbers
+from perinstance.releases.base.model_document import PublishedNumbers, Use
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.rows_per_person import most_rows
@@ -121,9 +121,12 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         X = validated(self, X, reset=False, dtype=np.float64, order="C")
         return X @ self.coef_[0] + self.intercept_[0]
 
-    def predict(self, X: Any) -> NDArray:
-        """Predict the likelier class."""
-        likelier = self.decision_function(X) > 0
+    def predict(self, X: Any, use: Use = "published") -> NDArray:
+        """Predict the likelier class, by what was published or by the estimates that intervals belong to."""
+        check_is_fitted(self, "coef_")
+        coef, intercept = self._used(use)
+        X = validated(self, X, reset=False, dtype=np.float64, order="C")
+        likelier = X @ coef[0] + intercept[0] > 0
         return self.classes_[likelier.astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Floats:
