@@ -96,7 +96,7 @@ def test_bounds_of_draws_cover_the_fit_without_noise(fitted):
 @pytest.mark.parametrize("name", RELEASES)
 def test_predictions_with_the_estimate(name, fitted, tmp_path):
     """By name only: the file and the release predict alike, in every shape of coefficients."""
-    model, (_, y, questions, seen) = fitted[name], RELEASES[name]
+    model, (_, y, questions, _) = fitted[name], RELEASES[name]
     file = tmp_path / "model.json"
     file.write_text(model.to_json())
     rows = TABLE.iloc[:200]

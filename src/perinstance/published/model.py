@@ -62,8 +62,9 @@ class PublishedModel:
     def predict(self, X: Any, use: Use = "published") -> NDArray:
         """Predict for each row of a table: numbers, or classes.
 
-        ``use="estimate"`` predicts with the estimates that intervals belong to, which are not shrunk. A frame or a scanned file is asked for the model's columns by name, and may have others; an array has exactly
-        these columns, in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
+        ``use="estimate"`` predicts with the estimates that intervals belong to, which are not shrunk. A frame or a
+        scanned file is asked for the model's columns by name, and may have others; an array has exactly these columns,
+        in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
         """
         if use == "published":
             return self._answers(X, self.predict_rows, np.empty(0))
