@@ -18,7 +18,7 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
 from perinstance.releases.adassp.estimator import _asked
-from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of
+from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, gradients_of
 from tests.sampling.simulated import simulated_draws
 
 mp.mp.dps = 60
@@ -224,7 +224,7 @@ def test_the_path_of_a_descent(release):
     found = pi.audit(release, X, y).realised(model, X, y)
     assert found.kind == "exact"
     Z = np.column_stack([X, np.ones(10)])
-    clips = OwnClips(gradients_of(release.problem()), X, y, release.declared_steps())
+    clips = OwnClips(SummedGradients(gradients_of(release.problem()), X, y), release.declared_steps())
     losses = np.zeros(10)
     for t in range(release.steps):
         theta, then = model.path_[t], model.path_[t + 1]

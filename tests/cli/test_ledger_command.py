@@ -108,7 +108,7 @@ def test_an_interrupted_release_tells_of_its_charge(run, tmp_path, monkeypatch):
     assert run("ledger", "init", "book").code == 0
     asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "-q")
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as now:

@@ -330,3 +330,30 @@ def _audit(ids):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((len(ids), 1)), rng.standard_normal(len(ids))
     return pi.audit(pi.PosteriorSample(alpha=1.0), X, y, ids=ids, delta=DELTA)
+
+
+def test_rows_and_people_are_not_in_one_ledger(tmp_path):
+    """An id names a person in all charges of a ledger, or a row in all of them; older logs name people."""
+    people, rows = pi.Ledger(tmp_path / "people"), pi.Ledger(tmp_path / "rows")
+    first = people.charge_pairs(["a", "b"], GaussianShift([0.1, 0.2]), "first")
+    assert first.unit == people.releases()[0].unit == "person"
+    visits = rows.charge_pairs(["a 1", "a 2"], GaussianShift([0.1, 0.2]), "first", unit="row")
+    assert visits.unit == rows.releases()[0].unit == "row"
+    X, y = np.array([[0.1], [0.2], [0.3]]), np.zeros(3)
+    audit = pi.audit(pi.PosteriorSample(), X, y, ids=["a", "b", "c"])
+    for ledger, unit in ((people, "row"), (rows, "person")):
+        for charge in (ledger.charge, ledger.reserve):
+            with pytest.raises(LedgerConflict, match="keep them in two ledgers"):
+                charge(audit, "second", unit=unit)
+        with pytest.raises(LedgerConflict, match="keep them in two ledgers"):
+            ledger.charge_pairs(["z"], 0.5, "second", unit=unit)
+    several = pi.audit(pi.NoisyMean(rows_per_person=2), X, ids=["a", "b", "c"])
+    with pytest.raises(LedgerConflict, match="costs people, not rows"):
+        rows.charge(several, "second", unit="row")
+    with pytest.raises(InvalidInput, match="unit must be"):
+        people.charge(audit, "second", unit="visit")
+    assert len(people.releases()) == len(rows.releases()) == 1
+    assert people.charge(audit, "second").unit == "person"
+    filtered = pi.Ledger(tmp_path / "filtered", filter=pi.ledger.GaussianBudget(1.0))
+    filtered.admit(pi.NoisyMean(statistic="sum", noise="gaussian", scale=9.0), X, ids=["a", "b", "c"], key="third")
+    assert filtered.releases()[0].unit == "person"

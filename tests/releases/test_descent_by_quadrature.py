@@ -15,7 +15,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of, shortened
+from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, gradients_of, shortened
 
 EPSILONS = np.array([-1.0, 0.0, 0.1, 0.3, 1.0, 2.0, 4.0])
 POINTS = 501
@@ -33,7 +33,7 @@ class TwoSteps:
         steps = self.steps
         spread = steps.clip * len(X) + 9.0 * steps.noise
         self.grid = np.linspace(-spread, spread, POINTS)
-        clips = OwnClips(self.gradients, X, y, steps)
+        clips = OwnClips(SummedGradients(self.gradients, X, y), steps)
         first = self._moved(clips, 0, np.zeros(1))
         self.cell = (self.grid[1] - self.grid[0]) ** 2
         self.without, self.with_ = (np.empty((POINTS, POINTS)) for _ in range(2))

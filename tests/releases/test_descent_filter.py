@@ -15,7 +15,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.analysis.composition_bounds import renyi_to_epsilon
 from perinstance.pairs import GaussianShift
-from perinstance.releases.descent.clipped_steps import OwnClips, Steps, gradients_of, model_of, quiet_path, shortened
+from perinstance.releases.descent.clipped_steps import (
+    OwnClips,
+    Steps,
+    SummedGradients,
+    gradients_of,
+    model_of,
+    quiet_path,
+    shortened,
+)
 from perinstance.releases.descent.step_losses import PersonalBudget
 from perinstance.releases.promises.promise import renyi_to_delta
 
@@ -72,7 +80,7 @@ def clips_of(terms, rate, noise, clip, lengths):
     rows = iter(lengths[:: terms.refresh])
     gradients = SimpleNamespace(of=lambda X, y, theta: next(rows)[:, None])
     steps = Steps(len(lengths), 0.1, clip, noise, rate, 2.0**-40, terms)
-    return OwnClips(gradients, lengths[0], lengths[0], steps)
+    return OwnClips(SummedGradients(gradients, lengths[0], lengths[0]), steps)
 
 
 def test_a_sampled_step_costs_its_divergence():

@@ -12,6 +12,7 @@ from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.releases.descent.clipped_steps import (
     OwnClips,
     Steps,
+    SummedGradients,
     clipped_lengths,
     gradients_of,
     model_of,
@@ -34,7 +35,7 @@ def descent(model):
     def own(X, y):
         theta = np.linspace(-0.3, 0.4, gradients.width(X.shape[1]))
         slopes = gradients.of(X, y > 0.5, theta)
-        clips = OwnClips(gradients, X, y > 0.5, steps).at(0, theta)
+        clips = OwnClips(SummedGradients(gradients, X, y > 0.5), steps).at(0, theta)
         lengths = clipped_lengths(slopes, 1.0), clipped_lengths(slopes, 10.0)
         return np.column_stack([slopes, *lengths, gradients.longest(X), clips, shortened(slopes, clips)])
 
@@ -108,5 +109,5 @@ def test_a_second_row_changes_no_ones_clip(seed):
     both, alone = (clipped_lengths(gradients.of(rows, y[: len(rows)], theta), 1.0)[0] for rows in (X, X[:1]))
     clip = 128.0 * max(both, alone) / 100.0  # the longer of the two is at level 100, or just above it
     steps = Steps(1, 0.1, clip, 1.0, 1.0, 2.0**-40, terms)
-    clips = [OwnClips(gradients, rows, y[: len(rows)], steps).at(0, theta)[0] for rows in (X, X[:1])]
+    clips = [OwnClips(SummedGradients(gradients, rows, y[: len(rows)]), steps).at(0, theta)[0] for rows in (X, X[:1])]
     assert both == alone and clips[0] == clips[1]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
+from perinstance.pairs import GaussianShift
+from perinstance.releases.descent import clipped_steps
 from perinstance.releases.promises import estimator as promised
 from perinstance.releases.promises.window import ExactWindow, published_before
 
@@ -118,7 +122,13 @@ def test_permuted_rows_are_the_same_release(monkeypatch, name):
 
 @pytest.mark.parametrize(
     "release",
-    [*RELEASES.values(), pi.AdaOPS(x_bound=1.0, y_bound=1.0), pi.NoisyMean(), pi.SlowScalingSum()],
+    [
+        *RELEASES.values(),
+        pi.AdaOPS(x_bound=1.0, y_bound=1.0),
+        pi.NoisyMean(),
+        pi.SlowScalingSum(),
+        pi.NoisyDescent(noise=3.0),
+    ],
     ids=lambda one: type(one).__name__,
 )
 def test_whose_rows_they_are_must_be_said(release):
@@ -271,3 +281,110 @@ def test_people_of_a_promise_are_charged_with_all_their_rows(monkeypatch, name):
     assert people.pairs.distance[4] == pytest.approx(np.sort(alone[9:16])[-3:].sum())
     assert people.pairs.distance.max() <= release.promise(D).distance * (1 + 1e-12)
     assert set(people.pairs.kinds[[0, 2, 3, 4]]) == {"upper"}
+
+
+DESCENTS = {
+    "ridge": pi.NoisyDescent(steps=3, learning_rate=0.05, clip=0.7, noise=2.0, publish="all"),
+    "logistic": pi.NoisyDescent(LogisticRegression(), steps=3, clip=0.7, noise=2.0, classes=(-1, 1), publish="all"),
+    "filtered": pi.NoisyDescent(steps=3, learning_rate=0.05, clip=0.7, noise=2.0, filter=(4, 0.3), refresh=2),
+}
+
+
+def descended(monkeypatch, release, X, y, ids, answers=None) -> tuple[list, list]:
+    """What each step's noisy sum was drawn around, and what was drawn."""
+    centers, drawn, rng = [], [], np.random.default_rng(2)
+
+    def draw(law, grid):
+        centers.append([Fraction(one) for one in law.center])
+        values = np.array([float(c) for c in law.center]) + 2.0 * rng.standard_normal(len(law.center))
+        drawn.append(values if answers is None else answers[len(drawn)])
+        return SimpleNamespace(values=drawn[-1])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clipped_steps, "draw", draw)
+        clone(release).fit(X, y, ids=ids)
+    return centers, drawn
+
+
+@pytest.mark.parametrize("name", DESCENTS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_person_moves_a_step_by_the_clip_however_many_rows(monkeypatch, name, k):
+    rng, release = np.random.default_rng(3), clone(DESCENTS[name]).set_params(rows_per_person=k)
+    X, y = rows_of(rng, 40)
+    ids = np.arange(40) // k
+    base, answers = descended(monkeypatch, release, X, y, ids)
+    assert release.promise().distance == clone(DESCENTS[name]).promise().distance
+    clip, largest = Fraction(0.7), Fraction(0)
+    for mine, own in [rows_of(rng, m) for m in (0, 1, 2, 5, 50)] + [(np.full((50, D), 9.0), np.ones(50))]:
+        order = rng.permutation(40 + len(own))
+        who = np.append(ids, np.full(len(own), 99))[order]
+        moves, _ = descended(monkeypatch, release, np.vstack([X, mine])[order], np.append(y, own)[order], who, answers)
+        for one, other in zip(base, moves, strict=True):
+            largest = max(largest, sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
+    assert clip**2 * Fraction(98, 100) < largest <= clip**2
+
+
+def test_a_step_sums_each_persons_gradients_and_clips_the_sum(monkeypatch):
+    rng = np.random.default_rng(8)
+    X, y = rows_of(rng, 12)
+    X[4, 0] = np.nan  # adds nothing, and takes nothing away from the person's other rows
+    ids, order = np.repeat([0, 1, 2, 3], [1, 3, 6, 2]), rng.permutation(12)
+    release = clone(DESCENTS["ridge"]).set_params(rows_per_person=6, clip=3.0)
+    centers, answers = descended(monkeypatch, release, X, y, ids)
+    again, _ = descended(monkeypatch, release, X[order], y[order], ids[order], answers)
+    assert again == centers
+    each = -np.nan_to_num(np.column_stack([X, np.ones(12)]) * y[:, None])
+    each[4] = 0.0
+    sums = np.array([each[ids == i].sum(axis=0) for i in range(4)])
+    clipped = sums * np.minimum(1.0, 3.0 / np.linalg.norm(sums, axis=1))[:, None]
+    np.testing.assert_allclose([float(c) for c in centers[0]], clipped.sum(axis=0), atol=1e-9)
+
+
+def test_people_of_a_descent():
+    rng = np.random.default_rng(5)
+    X, y = rows_of(rng, 12)
+    X[:4] *= 0.01
+    starts, block = np.array([0, 3, 4, 12]), Block(X, (y + 1) / 2)
+    release = pi.NoisyDescent(LogisticRegression(), steps=4, clip=2.0, noise=3.0, rows_per_person=2)
+    fit = release.confidential_fit(ArraySweep(X, block.y))
+    bound = release.persons(fit, block, starts)
+    lengths = np.minimum(np.linalg.norm(np.column_stack([X, np.ones(12)]), axis=1), 2.0)
+    longest = [np.sort(lengths[a:b])[-2:].sum() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    expected = np.minimum(longest, 2.0) / 3.0 * 2.0  # four steps
+    np.testing.assert_allclose(bound.pairs.epsilon(1e-6), GaussianShift(expected).epsilon(1e-6), rtol=1e-6)
+    assert set(bound.pairs.kinds) == {"upper"}
+    reading = release.confidential_fit(ArraySweep(X, block.y), "estimate")
+    with pytest.raises(RefusedModel, match="more rows than rows_per_person"):
+        release.persons(reading, block, starts)
+    few, first = Block(X[:4], block.y[:4]), np.array([0, 3, 4])
+    release.rows_per_person = 3
+    summed, truth = release.persons(reading, few, first), np.zeros(2)
+    for theta in reading.path[:-1]:
+        design = np.column_stack([few.X, np.ones(4)])
+        each = (1 / (1 + np.exp(-design @ theta)) - few.y)[:, None] * design
+        sums = np.add.reduceat(each, first[:-1], axis=0)
+        truth += np.minimum(np.linalg.norm(sums, axis=1), 2.0) ** 2 / 9
+    np.testing.assert_allclose(summed.pairs.epsilon(1e-6), GaussianShift(np.sqrt(truth)).epsilon(1e-6), rtol=1e-6)
+    assert set(summed.pairs.kinds) == {"estimate"}
+
+
+def test_people_are_sampled_and_not_rows(monkeypatch):
+    X, y = rows_of(np.random.default_rng(1), 30)
+    release = clone(DESCENTS["ridge"]).set_params(rows_per_person=10, rate=0.5)
+    asked = []
+    monkeypatch.setattr(clipped_steps, "poisson_sample", lambda n, rate: asked.append(n) or np.arange(n) == 1)
+    centers, _ = descended(monkeypatch, release, X, y, np.repeat([0, 1, 2], 10))
+    assert asked == [3, 3, 3]
+    monkeypatch.undo()
+    alone, _ = descended(monkeypatch, clone(release).set_params(rate=1.0), X[10:20], y[10:20], np.zeros(10, dtype=int))
+    assert centers[0] == alone[0]
+
+
+def test_an_audit_needs_to_know_whose_rows_they_are():
+    X, y = np.full((3, 1), 0.5), np.zeros(3)
+    release = pi.AdaSSP(x_bound=1.0, y_bound=1.0, rows_per_person=2)
+    with pytest.raises(InvalidInput, match="audited person by person.*pass ids="):
+        pi.audit(release, X, y)
+    one = pi.audit(release, X, y, ids=["a", "b", "c"])
+    whole = pi.audit(clone(release).set_params(rows_per_person=None), X, y)
+    assert one.pairs.distance == pytest.approx(whole.pairs.distance / 2)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
-from perinstance.folds.ids import people_of_rows
+from perinstance.folds.ids import person_codes
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import mechanism_of
@@ -81,7 +81,7 @@ def compare_accuracy(
     plain = _without_privacy(release)
     classes = is_classifier(plain)
     # Rows may come in an order that means something, so they are cut at random; this is no noise and needs no secret.
-    people = np.arange(len(rows)) if ids is None else people_of_rows(ids)
+    people = np.arange(len(rows)) if ids is None else person_codes(ids)
     part = (np.random.default_rng(0).permutation(int(people.max()) + 1) % parts)[people]
     known = ids is not None and hasattr(release, "rows_per_person")  # whoever takes ids
     own = [{"ids": people[part != k]} if known else {} for k in range(parts)]

@@ -104,6 +104,11 @@ def audit(
         raise InvalidInput(
             f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {instead_of_a_release(release)}"
         )
+    if ids is None and getattr(release, "rows_per_person", None) is not None:
+        raise InvalidInput(
+            "a release with rows_per_person is audited person by person, because which rows of a person it used is "
+            "drawn; pass ids="
+        )
     delta = probability("delta", delta)
     check_method(method)
     writer = None if out is None or is_folder(out) else LossWriter(out)  # an unusable path is refused before the work

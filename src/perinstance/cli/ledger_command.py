@@ -248,7 +248,8 @@ def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
         _terminal().print_json({"releases": [asdict(release) for release in found]})
         return
     for one in found:
-        _say(f"{one.at[:10]}  {one.key}  {one.people:,} people, {one.state}: {one.mechanism}")
+        whom = f"{one.people:,} {'rows' if one.unit == 'row' else 'people'}"
+        _say(f"{one.at[:10]}  {one.key}  {whom}, {one.state}: {one.mechanism}")
         if one.state == "reserved":
             _say("  not settled, and it counts: perinstance ledger settle LEDGER KEY --published, or --not-published")
 

@@ -39,7 +39,7 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     return array
 
 
-def people_of_rows(values: Any) -> NDArray[np.int64]:
+def person_codes(values: Any) -> NDArray[np.int64]:
     """Return a number from 0 for each row: rows of one id have one number."""
     codes: NDArray = read_ids(values).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     return codes.astype(np.int64)

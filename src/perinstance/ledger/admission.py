@@ -28,7 +28,7 @@ from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.charging import ChargeWords, ChargeWriter
+from perinstance.ledger.charging import ChargeWords, ChargeWriter, refuse_other_unit
 from perinstance.ledger.files.sorted_pairs import SortedPairs
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
 from perinstance.ledger.totals.loss_counts import spent
@@ -95,6 +95,7 @@ def admit(writer: ChargeWriter, people: Applicants, key: str, words: ChargeWords
         before = releases_of(writer.log.events())
         if key in before:
             raise LedgerConflict(f"the key {key!r} stands for a release already; choose another")
+        refuse_other_unit(before.values(), words.unit)
         used = np.flatnonzero(admitted(writer, people, list(before.values())))
         pairs = people.pairs[used]
         charged = SortedPairs.of(people.ids.take(used), pairs)

@@ -6,18 +6,18 @@ under the lock of the log, so that a file that no event names was left by a writ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from perinstance.checked_numbers import truth_value
+from perinstance.checked_numbers import one_of, truth_value
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.files.charge_files import holds_the_same
 from perinstance.ledger.files.sorted_pairs import SortedPairs
-from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of
+from perinstance.ledger.log.charged_releases import UNITS, ChargedRelease, State, Unit, known, releases_of
 from perinstance.ledger.log.event_log import EventLog, OpenLog
 from perinstance.pairs import Pairs
 from perinstance.releases.base.shown_decimals import declared_text
@@ -33,8 +33,10 @@ class ChargeWords:
     mechanism: str
     note: str
     fixed_in_advance: bool
+    unit: Unit = "person"
 
     def __post_init__(self) -> None:
+        one_of("unit", self.unit, UNITS)
         check_text("mechanism", self.mechanism, empty=False)
         check_text("note", self.note)
         # "no" and "false" are true for Python
@@ -50,14 +52,16 @@ class ChargeWriter:
     budget: Budget | None
 
     def charge_audit(
-        self, audit: Any, ids: Any, key: str, note: str, fixed_in_advance: bool, state: State
+        self, audit: Any, ids: Any, key: str, note: str, fixed_in_advance: bool, state: State, unit: Unit
     ) -> ChargedRelease:
         """Charge what an audit, the reading of a training, or anything with everybody's pairs says."""
         found = audit.gathered() if hasattr(audit, "gathered") else audit  # by a cluster
         people = _ids_of(found, ids)
         release = getattr(found, "release", None)
         words = told(release) if release is not None else str(getattr(found, "assumption", type(found).__name__))
-        return self.charge(people, found.pairs, key, ChargeWords(words, note, fixed_in_advance), state)
+        if unit == "row" and getattr(release, "rows_per_person", None) is not None:
+            raise LedgerConflict("a release with rows_per_person costs people, not rows; charge it with unit='person'")
+        return self.charge(people, found.pairs, key, ChargeWords(words, note, fixed_in_advance, unit), state)
 
     def charge(self, ids: Any, pairs: Pairs, key: str, words: ChargeWords, state: State) -> ChargedRelease:
         """Charge pairs to people; the same pairs under the same key again are the same charge."""
@@ -68,9 +72,10 @@ class ChargeWriter:
             )
         people = SortedPairs.of(ids, pairs)
         with self.log.writing() as log:
-            before = releases_of(log.events).get(key)
-            if before is not None:
-                return self._standing(before, people, words, state)
+            standing = releases_of(log.events)
+            refuse_other_unit(standing.values(), words.unit)
+            if key in standing:
+                return self._standing(standing[key], people, words, state)
             return self.write(log, key, words, state, pairs, people)
 
     def write(
@@ -177,6 +182,17 @@ def _ids_of(audit: Any, ids: Any) -> Any:
     if own is None and ids is None:
         raise InvalidInput("a ledger follows people by their ids; pass ids= to audit, or here, in the same order")
     return ids if own is None else own
+
+
+def refuse_other_unit(releases: Iterable[ChargedRelease], unit: Unit) -> None:
+    """Refuse rows where ids name people, and people where they name rows: totals would be of nobody."""
+    other = next((one for one in releases if one.unit != unit), None)
+    if other is not None:
+        here = "rows" if other.unit == "row" else "people"
+        raise LedgerConflict(
+            f"the ids of this ledger name {here} (since {other.key!r}), and those of this charge name "
+            f"{'people' if unit == 'person' else 'rows'}; keep them in two ledgers"
+        )
 
 
 def told(release: Any) -> str:

@@ -16,7 +16,7 @@ from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, Ledg
 from perinstance.ledger.admission import admit, applicants
 from perinstance.ledger.budgets import Budget, budget_record, read_budget
 from perinstance.ledger.charging import ChargeWords, ChargeWriter, Reservation, check_text, told
-from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, tidy
+from perinstance.ledger.log.charged_releases import ChargedRelease, Unit, releases_of, tidy
 from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
 from perinstance.ledger.log.event_log import EventLog
 from perinstance.ledger.renaming import rewrite_ids
@@ -105,7 +105,14 @@ class Ledger:
         return self._filter
 
     def charge(
-        self, audit: Any, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
+        self,
+        audit: Any,
+        key: str,
+        *,
+        ids: Any = None,
+        note: str = "",
+        fixed_in_advance: bool = False,
+        unit: Unit = "person",
     ) -> ChargedRelease:
         """Charge a release to the people of its audit.
 
@@ -124,8 +131,11 @@ class Ledger:
         fixed_in_advance
             Whether this release was decided on before any output of the others was seen. Only if that holds for
             all of them, totals are guarantees.
+        unit
+            Whom ids name: ``"person"``, whatever the number of their rows, or ``"row"`` (one stay, one visit). A ledger
+            does not mix the two.
         """
-        return self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "committed")
+        return self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "committed", unit)
 
     def charge_pairs(
         self,
@@ -137,21 +147,29 @@ class Ledger:
         note: str = "",
         mechanism: str = "charged from outside",
         fixed_in_advance: bool = False,
+        unit: Unit = "person",
     ) -> ChargedRelease:
         """Charge a release of another tool: one pair per person, or a plain epsilon (at ``delta``) for each of them."""
         found = pairs if isinstance(pairs, Pairs) else pairs_of_promise(pairs, delta, len(ids))
-        words = ChargeWords(mechanism, note, fixed_in_advance)
+        words = ChargeWords(mechanism, note, fixed_in_advance, unit)
         return self._writer.charge(ids, found, key, words, "committed")
 
     def reserve(
-        self, audit: Any, key: str, *, ids: Any = None, note: str = "", fixed_in_advance: bool = False
+        self,
+        audit: Any,
+        key: str,
+        *,
+        ids: Any = None,
+        note: str = "",
+        fixed_in_advance: bool = False,
+        unit: Unit = "person",
     ) -> Reservation:
         """Charge before publishing: ``with ledger.reserve(audit, key=...): publish()`` commits when all went well.
 
         After an error or a crash the charge stays (the output may have been seen): ``commit`` or ``cancel`` it. A key
         is for one publication: a second draw is another release, and is refused under the same key.
         """
-        charged = self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "reserved")
+        charged = self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "reserved", unit)
         return Reservation(charged, self._writer.settle)
 
     def reserve_pairs(

@@ -24,6 +24,9 @@ from perinstance.pairs.kinds import Kind
 CHARGE = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.parquet")
 
 State = Literal["reserved", "committed", "cancelled"]
+#: whom ids name: people, whatever the number of their rows, or single rows (stays, visits)
+Unit = Literal["person", "row"]
+UNITS: tuple[Unit, ...] = ("person", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class ChargedRelease:
     fixed_in_advance: bool
     kind: Kind  #: the weakest of its pairs
     stored: StoredCharge
+    unit: Unit = "person"  #: whom its ids name
 
     @property
     def people(self) -> int:
@@ -65,6 +69,7 @@ def releases_of(events: Iterable[Event]) -> dict[str, ChargedRelease]:
                 fixed_in_advance=body["fixed_in_advance"] is True,
                 kind=body["kind"],
                 stored=StoredCharge.of(body["stored"]),
+                unit=body.get("unit", "person"),  # older logs do not say it
             )
         elif event.kind in ("committed", "cancelled"):
             found[event.key] = replace(found[event.key], state=event.kind)

@@ -44,9 +44,9 @@ def used_rows(release: Any, X: Any, ids: Any, rows: int) -> NDArray[np.bool_] | 
         if release.rows_per_person is not None:
             raise InvalidInput("rows_per_person needs to know whose rows they are; pass ids=, one id for each row")
         return slice(None)
-    from perinstance.folds.ids import people_of_rows, several_rows
+    from perinstance.folds.ids import several_rows
 
-    people = people_of_rows(in_order_of(X, ids, "ids"))
+    people = codes_of_ids(X, ids)
     if len(people) != rows:
         raise InvalidTable(f"ids must be one for each row, got {len(people)} ids for {rows} rows")
     if release.rows_per_person is not None:
@@ -55,6 +55,13 @@ def used_rows(release: Any, X: Any, ids: Any, rows: int) -> NDArray[np.bool_] | 
     if repeated:
         raise several_rows(repeated, or_declare=True)
     return slice(None)
+
+
+def codes_of_ids(X: Any, ids: Any) -> NDArray[np.int64]:
+    """Return a number for each row that says whose it is, rows in the order of X."""
+    from perinstance.folds.ids import person_codes
+
+    return person_codes(in_order_of(X, ids, "ids"))
 
 
 def rows_words(release: Any) -> tuple[str, ...]:

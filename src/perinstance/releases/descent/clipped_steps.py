@@ -67,17 +67,17 @@ def descended(total: Callable[[int, Floats], Floats], gradients: PersonGradients
     return path
 
 
-def noisy_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
-    """Return iterates of exact, noisy sums of Poisson samples: what is published."""
-    clips = OwnClips(gradients, X, y, steps)
+def noisy_path(people: SummedGradients, steps: Steps) -> Floats:
+    """Return iterates of exact, noisy sums of Poisson samples of people: what is published."""
+    clips = OwnClips(people, steps)
 
     def total(t: int, theta: Floats) -> Floats:
         own = clips.at(t, theta)
-        sampled = poisson_sample(len(X), steps.rate)
-        sums = exact_sums(shortened(gradients.of(X[sampled], y[sampled], theta), own[sampled]))
+        sampled = poisson_sample(len(people), steps.rate)
+        sums = exact_sums(shortened(people.at(theta, sampled), own[sampled]))
         return draw(Noisy(sums, steps.noise), steps.grid).values
 
-    return descended(total, gradients, gradients.width(X.shape[1]), steps)
+    return descended(total, people.gradients, people.gradients.width(people.X.shape[1]), steps)
 
 
 def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
@@ -85,7 +85,8 @@ def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: 
 
     def total(t: int, theta: Floats) -> Floats:
         def step(block: Block) -> Floats:
-            return clipped(gradients.of(block.X, coded_targets(block.y, labels), theta), steps.clip).sum(axis=0)
+            people = SummedGradients(gradients, block.X, coded_targets(block.y, labels), getattr(block, "starts", None))
+            return clipped(people.at(theta), steps.clip).sum(axis=0)
 
         return sweep.fold(step) * steps.rate
 
@@ -94,10 +95,11 @@ def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: 
 
 def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
     """Return the same under a filter, where everybody's clip follows from their own steps before."""
-    clips = OwnClips(gradients, X, y, steps)
+    people = SummedGradients(gradients, X, y)
+    clips = OwnClips(people, steps)
 
     def total(t: int, theta: Floats) -> Floats:
-        return shortened(gradients.of(X, y, theta), clips.at(t, theta)).sum(axis=0) * steps.rate
+        return shortened(people.at(theta), clips.at(t, theta)).sum(axis=0) * steps.rate
 
     return descended(total, gradients, gradients.width(X.shape[1]), steps)
 
@@ -116,9 +118,9 @@ class OwnClips:
     What each person has spent is kept for one descent, and is confidential.
     """
 
-    def __init__(self, gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> None:
-        self._gradients, self._X, self._y, self._steps = gradients, X, y, steps
-        self._spent, self._own = np.zeros(len(X)), np.zeros(len(X), dtype=np.intp)
+    def __init__(self, people: SummedGradients, steps: Steps) -> None:
+        self._people, self._steps = people, steps
+        self._spent, self._own = np.zeros(len(people)), np.zeros(len(people), dtype=np.intp)
         if steps.filter is not None:
             self._levels = levels_of(steps.clip)
             self._cost, self._budget = steps.filter.costs(steps.rate, self._levels / steps.noise * STEP_UP)
@@ -127,9 +129,9 @@ class OwnClips:
         """Return the clips of step t, which starts from theta; steps must be asked for in their order."""
         steps = self._steps
         if steps.filter is None:
-            return np.full(len(self._X), steps.clip)
+            return np.full(len(self._people), steps.clip)
         if t % steps.filter.refresh == 0:  # a public time
-            lengths = clipped_lengths(self._gradients.of(self._X, self._y, theta), steps.clip)
+            lengths = clipped_lengths(self._people.at(theta), steps.clip)
             self._own = counted(lengths, steps.clip)
         cost = self._cost[self._own]
         after = np.where(cost > 0.0, np.nextafter(self._spent + cost, np.inf), self._spent)
@@ -210,6 +212,41 @@ class PersonGradients:
         return self.objective.width(n_features)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SummedGradients:
+    """One gradient of each person of a table, at any theta: the sum of those of their rows, which stand together."""
+
+    gradients: PersonGradients
+    X: NDArray
+    y: Floats
+    starts: NDArray[np.int64] | None = None  #: where each person's rows begin, and the end; None: a row is a person
+
+    @classmethod
+    def of_people(cls, gradients: PersonGradients, X: NDArray, y: Floats, people: NDArray[np.int64]) -> SummedGradients:
+        """Put the rows of each person together, in an order that follows from the rows alone."""
+        order = np.lexsort((y, *X.T, people))
+        counts = np.bincount(people)
+        return cls(gradients, X[order], y[order], np.append(0, np.cumsum(counts[counts > 0])))
+
+    def __len__(self) -> int:
+        return len(self.X) if self.starts is None else len(self.starts) - 1
+
+    def at(self, theta: Floats, chosen: NDArray[np.bool_] | None = None) -> Floats:
+        """Return the gradients of all people, or of some; a row of which it is not a number adds nothing to a sum."""
+        starts = self.starts
+        if starts is None:
+            some = slice(None) if chosen is None else chosen
+            return self.gradients.of(self.X[some], self.y[some], theta)
+        counts = starts[1:] - starts[:-1]
+        if chosen is None:
+            chosen = np.ones(len(counts), dtype=bool)
+        rows, firsts = np.repeat(chosen, counts), np.cumsum(counts[chosen]) - counts[chosen]
+        each = self.gradients.of(self.X[rows], self.y[rows], theta)
+        each = np.where(np.isnan(each).any(axis=1, keepdims=True), 0.0, each)
+        with np.errstate(all="ignore"):
+            return np.add.reduceat(each, firsts, axis=0) if len(firsts) else each
+
+
 def model_of(estimator: Any) -> Problem:
     """Return the model to descend: ridge regression, or a smooth objective of one linear predictor."""
     if estimator is None:
@@ -274,14 +311,17 @@ class DescentFit(ShowsNoValue):
         return coded_targets(y, self.labels)
 
 
-def reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:
+def reading(
+    gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps, starts: NDArray[np.int64] | None = None
+) -> Pairs:
     """Compose the lengths that these people's gradients had along the path: an odometer reading."""
     assert fit.path is not None  # asked by the caller
-    y, people = fit.codes(block.y), np.arange(len(block.X))
+    summed = SummedGradients(gradients, block.X, fit.codes(block.y), starts)
+    people = np.arange(len(summed))
     counts, squares = np.zeros((len(people), LEVELS + 1)), np.zeros(len(people))
-    clips = OwnClips(gradients, block.X, y, steps)
+    clips = OwnClips(summed, steps)
     for t, theta in enumerate(fit.path[:-1]):
-        lengths = clipped_lengths(gradients.of(block.X, y, theta), steps.clip)
+        lengths = clipped_lengths(summed.at(theta), steps.clip)
         lengths = np.minimum(lengths, clips.at(t, theta))
         squares += (lengths / steps.noise) ** 2
         counts[people, counted(lengths, steps.clip)] += 1

@@ -26,9 +26,21 @@ from perinstance.releases.base.log_ratios import LogRatios, check_same_release, 
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations, is_classifier
 from perinstance.releases.base.release import Mechanism, estimator_words
+from perinstance.releases.base.rows_per_person import (
+    codes_of_ids,
+    largest_in_size,
+    largest_sums,
+    refuse_more_rows,
+    refuse_rows_of_people,
+    rows_that_count,
+    rows_words,
+    starts_of,
+    used_rows,
+)
 from perinstance.releases.descent.clipped_steps import (
     DescentFit,
     Steps,
+    SummedGradients,
     folded_path,
     gradients_of,
     model_of,
@@ -112,6 +124,10 @@ class NoisyDescent(AnsweringModel):
         Of a classifier: the two classes, as the labels are written; the second is the one whose probability is
         modelled. None: 0 and 1, for labels that are numbers. A row with another label counts as absent; an audit
         wants such rows left out.
+    rows_per_person
+        How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
+        has more so many are drawn; the sum of a person's gradients is clipped as one, and people are sampled, not rows,
+        so that the noise is that of one row each. None: a row is a person, and an id that repeats is refused.
 
     Attributes
     ----------
@@ -145,6 +161,7 @@ class NoisyDescent(AnsweringModel):
         refresh: int = 1,
         grid: float = GRID,
         classes: tuple[Any, Any] | None = None,
+        rows_per_person: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.classes = classes
@@ -159,6 +176,7 @@ class NoisyDescent(AnsweringModel):
         self.filter = filter
         self.refresh = refresh
         self.grid = grid
+        self.rows_per_person = rows_per_person
 
     def problem(self) -> Problem:
         """Return the model behind the estimator."""
@@ -187,6 +205,7 @@ class NoisyDescent(AnsweringModel):
         if steps.filter is not None:
             order, budget = steps.filter.order, steps.filter.budget
             words += [", under a personal Renyi filter of order ", order, " and budget ", budget]
+        words += rows_words(self)
         return Mechanism(
             name="NoisyDescent",
             moved=problem.moved,
@@ -197,7 +216,7 @@ class NoisyDescent(AnsweringModel):
             alpha=float(problem.alpha) if isinstance(problem, LinearProblem) else 0.0,
             fit_intercept=gradients_of(problem).objective.fit_intercept,
             promises=self.clip is not None,
-            own_row=self.clip is not None,
+            own_row=self.clip is not None and self.rows_per_person is None,
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> DescentFit:
@@ -229,6 +248,36 @@ class NoisyDescent(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(fit, block, inside, fit.model.movement(fit.inner, block, inside))
 
+    def persons(self, fit: DescentFit, block: Block, starts: NDArray, inside: bool = True) -> People:
+        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``.
+
+        The sum of their gradients is clipped as one: its length is at most the clip, and at most the sum of the longest
+        possible ones of the rows that are used. Leverage and residual are the largest in size of their rows.
+        """
+        steps, gradients = self.declared_steps(), gradients_of(self.problem())
+        people, counts = starts_of(len(block), starts)
+        if self.clip is None:
+            raise RefusedModel(
+                "what unclipped steps cost a person with several rows is not known; pass clip=1.0, or make one row of "
+                "each person's rows"
+            )
+        if fit.path is None:
+            longest = largest_sums(
+                np.minimum(gradients.longest(block.X), steps.clip),
+                people,
+                len(counts),
+                rows_that_count(self, len(block)),
+            )
+            pairs = self._bounded_pairs(longest)
+        else:
+            refuse_more_rows(self, counts)
+            if steps.filter is not None:
+                raise RefusedModel("a reading under a filter follows rows, not people; use method='upper'")
+            pairs = reading(gradients, fit, block, steps, starts)
+        move = fit.model.movement(fit.inner, block, inside)
+        leverage, residual = (largest_in_size(part, people, starts) for part in (move.leverage, move.residual))
+        return People(leverage, residual, pairs)
+
     def refine(self, fit: DescentFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
         move = fit.model.refine(fit.inner, sweep, block, inside)
@@ -238,11 +287,13 @@ class NoisyDescent(AnsweringModel):
         """Return the loss of one person from their own row, whatever the path and the others."""
         if self.clip is None:
             raise RefusedModel("without a clip a loss depends on the others' rows: there is nothing that may be told")
+        refuse_rows_of_people(self, "the loss that follows from one row")
         return one_pair(self._own_row_pairs(one_row(x)), delta, ())
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at a published path, or at the last iterate where nothing is clipped."""
         refuse_outside(outside)
+        refuse_rows_of_people(self, "the realised loss")
         steps, problem = self.declared_steps(), self.problem()
         gradients = gradients_of(problem)
         rows: GatheredRows = sweep.fold(partial(gather, why=REALISED))
@@ -285,8 +336,8 @@ class NoisyDescent(AnsweringModel):
         """Refuse: the iterates are not the minimum plus noise."""
         raise RefusedModel("the law of an iterate is not that of the minimum plus noise; simulate fits instead")
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> NoisyDescent:
-        """Descend, and publish the last iterate (and all of them if asked to).
+    def fit(self, X: Any, y: Any, ids: Any = None, **refused: Any) -> NoisyDescent:
+        """Descend, and publish the last iterate (and all of them if asked to); ``ids`` say whose row each is.
 
         With a clip, nothing that a row holds is a reason to refuse, because a refusal would tell: a row with a missing
         or infinite cell, or a target outside the domain of the loss or the declared classes, is a row of which the
@@ -294,7 +345,7 @@ class NoisyDescent(AnsweringModel):
         """
         self._begin(refused)
         steps, problem = self.declared_steps(), self.problem()
-        gradients, labels = gradients_of(problem), None
+        gradients, labels, table = gradients_of(problem), None, X
         if is_classifier(problem):
             y = labels_as_they_are(self, X, y)
             two = classes_of_labels(self.classes, y)
@@ -302,12 +353,17 @@ class NoisyDescent(AnsweringModel):
         if self.clip is None:
             y = y if y is None else in_order_of(X, y)
             X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
-            values = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
+            used = used_rows(self, table, ids, len(X))
+            values = draw(self.ideal(X[used], np.asarray(y, dtype=np.float64)[used]), self.grid).values
             path = values.reshape(-1, gradients.width(X.shape[1]))
             path = np.concatenate([np.zeros_like(path[:1]), path])
         else:
             X, y = rows_as_they_are(self, X, y)
-            path = noisy_path(gradients, X, y, steps)
+            used = used_rows(self, table, ids, len(X))
+            people = SummedGradients(gradients, X, y)
+            if self.rows_per_person is not None:
+                people = SummedGradients.of_people(gradients, X[used], y[used], codes_of_ids(table, ids)[used])
+            path = noisy_path(people, steps)
         self._publish_path(path, labels, y)
         self.noise_ = steps.noise
         self.privacy_ = None if self.clip is None else self.promise()
@@ -341,8 +397,12 @@ class NoisyDescent(AnsweringModel):
 
     def _own_row_pairs(self, X: NDArray) -> Pairs:
         """Return pairs that hold whatever the path and the other rows: each step charged with the longest gradient."""
+        return self._bounded_pairs(gradients_of(self.problem()).longest(X))
+
+    def _bounded_pairs(self, longest: Floats) -> Pairs:
+        """Return the pairs of people whose gradients are no longer than this in any step, before they are clipped."""
         steps = self.declared_steps()
-        longest = np.minimum(gradients_of(self.problem()).longest(X), steps.clip)
+        longest = np.minimum(longest, steps.clip)
         if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
             longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
         return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)

@@ -19,7 +19,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
 from perinstance.releases.base.log_ratios import LogRatios, NoisySums, Output, cell, two_worlds
-from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, shortened
+from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, SummedGradients, shortened
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments
 from perinstance.sampling import ExactGram, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact, inverse_factor, product
@@ -29,7 +29,7 @@ PRECISION = 256  # bits: sums of products of float64
 
 def clipped_log_ratios(gradients: PersonGradients, X: NDArray, y: Floats, path: Floats, steps: Steps) -> LogRatios:
     """Return ``log q/p`` of everybody along a path of clipped gradients, at rate 1."""
-    clips = OwnClips(gradients, X, y, steps)
+    clips = OwnClips(SummedGradients(gradients, X, y), steps)
     totals: list[Ball] = [arb(0)] * len(X)
     with working_precision(PRECISION):
         for t in range(steps.count):
