@@ -7,6 +7,7 @@ import doctest
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from tests.forked import command, forked
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +31,25 @@ def empty_folder(tmp_path_factory):
 def run_commands(example: Example) -> str | None:
     """Run the ``$ command`` lines of a console block; what follows must be what they print (``...`` is anything)."""
     commands = example.parsed.replace("\\\n", " ").split("$ ")[1:]
+    for block in commands:
+        line, _, expected = block.partition("\n")
+        code, out, err = run_line(line)
+        if code:
+            return f"{line!r} exited {code}: {err}"
+        if not doctest.OutputChecker().check_output(expected.strip() + "\n", out.strip() + "\n", FLAGS):
+            return f"{line!r} printed\n{out}\ninstead of\n{expected}"
+    return None
+
+
+def run_line(line: str) -> tuple[int, str, str]:
+    """Run a line of a shell; ours without one, in a process forked from one that has imported everything."""
+    words = shlex.split(line)
+    if words[0] == "perinstance" and not re.search("[|<>&;]", line):
+        return forked(command, *words[1:], folder=Path.cwd(), environment={"COLUMNS": "120"})
     folder = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": folder + os.pathsep + os.environ["PATH"], "COLUMNS": "120"}
-    for block in commands:
-        command, _, expected = block.partition("\n")
-        done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, timeout=600)
-        if done.returncode:
-            return f"{command!r} exited {done.returncode}: {done.stderr}"
-        check = doctest.OutputChecker()
-        if not check.check_output(expected.strip() + "\n", done.stdout.strip() + "\n", FLAGS):
-            return f"{command!r} printed\n{done.stdout}\ninstead of\n{expected}"
-    return None
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment, timeout=600)
+    return done.returncode, done.stdout, done.stderr
 
 
 #: A python block, and the text block that follows it at once: what it prints.

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from io import FileIO, TextIOWrapper
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,20 @@ LOADED = (
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(LOADED))
+
+
+def start(*modules: str) -> None:
+    """Start the process that others are forked from, with these modules beside ours, unless it runs already."""
+    _context.set_forkserver_preload([*LOADED, *modules])
+    forkserver.ensure_running()
+
+
+def command(*words: str) -> None:
+    """Run the command line in this process, for ``forked``."""
+    from perinstance.cli import main
+
+    sys.argv = ["perinstance", *map(str, words)]
+    main()
 
 
 def forked(

@@ -14,7 +14,7 @@ import pytest
 
 import perinstance as pi
 from tests.cli.conftest import people
-from tests.forked import forked
+from tests.forked import command, forked
 
 COMMON = ("--target", "bmi", "--id", "person", "--group", "ward")
 
@@ -33,13 +33,6 @@ def finished(*words, **options) -> tuple[int, str, str]:
     process = start(*words, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace")
-
-
-def command(*words) -> None:
-    from perinstance.cli import main
-
-    sys.argv = ["perinstance", *map(str, words)]
-    main()
 
 
 def test_python_m_and_the_short_version():

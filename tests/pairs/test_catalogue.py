@@ -39,6 +39,11 @@ every = pytest.mark.parametrize("pairs", CATALOGUE.values(), ids=CATALOGUE.keys(
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 
+def some(pairs: Pairs, grid: np.ndarray) -> np.ndarray:
+    """Return each third place where an answer takes a twentieth of a second."""
+    return grid[::3] if isinstance(pairs, SampledGaussian) else grid
+
+
 def width(pairs: Pairs) -> float:
     """Return by how much of itself an answer may be above another bound of the same number."""
     return 1e-4 if pairs.kind == "upper" else 1e-8
@@ -56,7 +61,7 @@ def test_the_catalogue_is_complete():
 @every
 @each_direction
 def test_profile_falls_and_is_convex_in_exp_epsilon(pairs, direction):
-    grid = np.log(np.linspace(0.2, 6.0, 30))
+    grid = some(pairs, np.log(np.linspace(0.2, 6.0, 31)))
     table = np.array([pairs.delta(epsilon, direction) for epsilon in grid])
     assert ((table >= 0) & (table <= 1)).all()
     assert (np.diff(table, axis=0) <= 1e-12).all()
@@ -127,7 +132,7 @@ def test_zcdp_bounds_every_order(pairs):
 @every
 def test_attack_power_is_a_trade_off_curve(pairs):
     room = 0.1 * width(pairs)
-    rates = np.linspace(0.02, 0.98, 13)
+    rates = some(pairs, np.linspace(0.02, 0.98, 13))
     powers = np.array([pairs.attack_power(rate) for rate in rates])
     assert ((powers >= rates[:, None] - 1e-9) & (powers <= 1 + 1e-12)).all()
     assert (np.diff(powers, axis=0) >= -room).all()

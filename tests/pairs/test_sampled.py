@@ -136,10 +136,10 @@ people = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(people, st.floats(-12.0, -1.0).map(lambda x: 10.0**x), st.sampled_from(["with", "without"]))
 def test_more_of_anything_costs_more(person, delta, direction):
-    """Epsilon grows with rate, distance and steps, and falls with delta; its delta is at most the one asked for."""
+    """Epsilon grows with rate, distance and steps, falls with delta, and has a delta within its width of that asked."""
     rate, distance, steps = person
     pairs = SampledGaussian(
         [rate, rate * 1.01, rate, rate, rate], [distance, distance, distance * 1.01, distance, distance],
@@ -149,7 +149,8 @@ def test_more_of_anything_costs_more(person, delta, direction):
     room = 2e-4 * epsilon[0] + 1e-13
     assert (epsilon[1:4] >= epsilon[0] - room).all() and epsilon[4] <= epsilon[0] + room
     assert pairs.epsilon(2 * delta, direction)[0] <= epsilon[0] + room
-    assert (pairs.delta(epsilon, direction) <= delta * (1 + 1e-3)).all()  # both are bounds
+    beyond = epsilon * (1 + 2e-4) + 1e-13  # both are bounds, and the width that is promised is that of epsilon
+    assert (pairs.delta(beyond, direction) <= delta * (1 + 1e-9)).all()
 
 
 def test_a_few_seldom_samples_lie_between_one_and_their_sum():

@@ -126,7 +126,7 @@ def just_below_total_variation(pair, share):
 
 @pytest.mark.parametrize(("seed", "people"), [(0, 2), *(pytest.param(s, 4, marks=pytest.mark.slow) for s in range(3))])
 def test_awkward_people_next_to_nothing(seed, people):
-    """Random coordinates and random objectives, both directions, deltas within 1e-14 to 1e-3 of total variation."""
+    """Random coordinates and objectives, deltas just below total variation; of a sample each in one direction."""
     rng = np.random.default_rng(seed)
     checked = 0
     while checked < people:
@@ -146,7 +146,7 @@ def test_awkward_people_next_to_nothing(seed, people):
         if not 1e-9 < pair.tv()[0] < 1 - 1e-15:
             continue
         delta = just_below_total_variation(pair, 10 ** rng.uniform(-14, -3))
-        for direction in ("without", "with"):
+        for direction in ("without", "with")[checked % 2 :: 2] if people == 2 else ("without", "with"):
             epsilon = pair.epsilon(delta, direction)[0]
             with truth.digits(60):
                 there = found if direction == "without" else sums.exchanged(found)

@@ -23,8 +23,12 @@ from perinstance.auditing.loss_sketch import QUANTILE_ERROR
 from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.errors import ClusterTrouble, InvalidInput, InvalidTable
 from perinstance.report import words
+from tests.forked import start
 
+dask = pytest.importorskip("dask", reason="the optional extra 'dask' is not installed")
 dd = pytest.importorskip("dask.dataframe", reason="the optional extra 'dask' is not installed")
+# Workers are forked from one process that has imported everything: starting one anew takes seconds.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 distributed = pytest.importorskip("distributed", reason="the optional extra 'dask' is not installed")
 
 N = 6000
@@ -49,6 +53,11 @@ FRAME = people()
 
 def one_worker():
     return distributed.LocalCluster(n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prepared_process():
+    start("distributed", "dask.dataframe", "pandas", "perinstance.engines.dask.tables", "perinstance.auditing")
 
 
 @pytest.fixture(scope="module")

@@ -260,7 +260,10 @@ def _declared(mechanism: Mechanism, x_bound: Any) -> float:
 def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, split: SplitPromise) -> PublicTerms:
     p = sweep.n_features + mechanism.fit_intercept
     penalties = np.array([mechanism.alpha] * sweep.n_features + [0.0] * mechanism.fit_intercept)
-    smallest, largest = _extremes(mechanism.precision)
+    A, smallest, largest = mechanism.precision, 1.0, 1.0
+    if A is not None:  # a number below all its eigenvalues, no less than 0, and one above
+        values, off = np.linalg.eigvalsh(A), EIGENVALUES_ERROR * float(np.linalg.norm(A))
+        smallest, largest = max(float(values[0]) - off, 0.0), float(values[-1]) + off
     longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP
     return PublicTerms(
         family=mechanism.family,
@@ -273,14 +276,6 @@ def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, spl
         output=output.values,
         half=output.half,
     )
-
-
-def _extremes(precision: Floats | None) -> tuple[float, float]:
-    """Return a number below all eigenvalues of A, no less than 0, and one above."""
-    if precision is None:
-        return 1.0, 1.0
-    values, off = np.linalg.eigvalsh(precision), EIGENVALUES_ERROR * float(np.linalg.norm(precision))
-    return max(float(values[0]) - off, 0.0), float(values[-1]) + off
 
 
 def _rows(mechanism: Mechanism) -> Rows:

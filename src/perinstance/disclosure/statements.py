@@ -164,7 +164,8 @@ def statement(
     """
     release, words = release_of(published)
     mechanism = mechanism_of(release)
-    promise = (float(release.epsilon), float(release.delta)) if _promises(release, mechanism) else None
+    promises = mechanism.promises and getattr(release, "epsilon", None) is not None
+    promise = (float(release.epsilon), float(release.delta)) if promises else None
     at = 1e-6 if promise is None else promise[1]
     at = at if delta is None else probability("delta", delta)
     row, target, facts = _row(x, mechanism, release, published), _target(y), PublicFacts(y_bound, people)
@@ -217,10 +218,6 @@ def release_of(published: Any) -> tuple[Any, str]:
         words = mechanism_of(published).words
         return published, "".join(w if isinstance(w, str) else declared_text(w) for w in words)
     return published.release(), published.published
-
-
-def _promises(release: Any, mechanism: Any) -> bool:
-    return bool(mechanism.promises) and getattr(release, "epsilon", None) is not None
 
 
 def _row(x: Any, mechanism: Any, release: Any, published: Any) -> Any:

@@ -196,21 +196,16 @@ def _read(k: Any, d: int) -> FunctionAndNoise | None:
         if inner is None or inner[0] is None or inner[1] or not exponent == int(exponent) >= 1:
             return None
         return power(inner[0], int(exponent)), 0.0
-    leaf = _read_leaf(name, k, d)
-    return None if leaf is None else (leaf, 0.0)
-
-
-def _read_leaf(name: str, k: Any, d: int) -> CovarianceFunction | None:
     if name == "ConstantKernel" and k.constant_value >= 0:
-        return constant(float(k.constant_value))
+        return constant(float(k.constant_value)), 0.0
     if name == "RBF" or (name == "Matern" and np.isinf(k.nu)):
-        return squared_exponential(d, 0.5, k.length_scale)
+        return squared_exponential(d, 0.5, k.length_scale), 0.0
     if name == "Matern" and k.nu in (0.5, 1.5, 2.5):
-        return matern(d, int(2 * k.nu), k.length_scale)
+        return matern(d, int(2 * k.nu), k.length_scale), 0.0
     if name == "RationalQuadratic":
-        return rational_quadratic(d, float(k.alpha), float(k.length_scale))
+        return rational_quadratic(d, float(k.alpha), float(k.length_scale)), 0.0
     if name == "DotProduct":
-        return added(polynomial(d), constant(float(k.sigma_0) ** 2))
+        return added(polynomial(d), constant(float(k.sigma_0) ** 2)), 0.0
     return None
 
 

@@ -11,10 +11,9 @@ from functools import partial
 
 import numpy as np
 from flint import arb, arb_mat, ctx
-from numpy.typing import NDArray
 
 from perinstance.checked_numbers import positive
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, inverse_factor, product
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, dyadic, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.ideal_laws import Noisy
 
@@ -31,31 +30,24 @@ def noisy_eigenvalue(equations: NormalEquations, scale: float) -> Noisy:
 def smallest_eigenvalue(equations: NormalEquations) -> Ball:
     """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot."""
     H = equations.matrix()
-    guess, v, norm = _guess(equations)
-    _, W = _proved_below(H, guess, norm, -48)
+    # a floating-point eigenpair, and a power of two above the spectral norm: the largest entry of a positive
+    # semidefinite matrix is on its diagonal
+    bits = max(int(abs(entry)).bit_length() for entry in equations.H.diagonal())
+    values, vectors = np.linalg.eigh([[int(entry) / (1 << bits) for entry in row] for row in equations.H])
+    unit, v = equations.exponent + bits, [arb(float(entry)) for entry in vectors[:, 0]]
+    norm = dyadic(len(H), unit)
+    _, W = _proved_below(H, arb(float(values[0])) * dyadic(1, unit), norm, -48)
     for _ in range(ROUNDS):
         for _ in range(4):  # the error falls by (lambda_1 - t)/(lambda_2 - t) in each step, t the shift of W
             v = [value.mid() for value in product(W.transpose(), product(W, v))]
             largest = max(abs(value) for value in v)
             v = [(value / largest).mid() for value in v]
-        upper = _rayleigh(H, v).upper()
+        upper = (_dot(v, product(arb_mat(H), v)) / _dot(v, v)).upper()  # the Rayleigh quotient
         # where the proof does not come as close as wished, W still is a better shift
         lower, W = _proved_below(H, upper, norm, GUARD - ctx.prec)
         if upper - lower < norm * arb((1, GUARD + 1 - ctx.prec)):
             return lower.union(upper)
     raise Undecided
-
-
-def _guess(equations: NormalEquations) -> tuple[Ball, list[Ball], Ball]:
-    """Floating-point eigenpair, and a power of two above the spectral norm."""
-    H = equations.H
-    # the largest entry of a positive semidefinite matrix is on its diagonal
-    bits = max(int(abs(v)).bit_length() for v in H.diagonal())
-    unit = equations.exponent + bits
-    scaled: NDArray[np.float64] = np.array([[int(v) / (1 << bits) for v in row] for row in H])
-    values, vectors = np.linalg.eigh(scaled)
-    norm = arb((len(H), unit))
-    return arb(float(values[0])) * arb((1, unit)), [arb(float(v)) for v in vectors[:, 0]], norm
 
 
 def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
@@ -73,8 +65,5 @@ def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Mat
     raise Undecided
 
 
-def _rayleigh(H: Rows, v: Sequence[Ball]) -> Ball:
-    weights = [value * value for value in v]
-    total = sum(weights[1:], weights[0])
-    terms = [a * b for a, b in zip(v, product(arb_mat(H), v), strict=True)]
-    return sum(terms[1:], terms[0]) / total
+def _dot(v: Sequence[Ball], w: Sequence[Ball]) -> Ball:
+    return sum((a * b for a, b in zip(v, w, strict=True)), arb(0))

@@ -83,13 +83,26 @@ class Noisy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactOutput:
+class _AroundEstimate:
+    center: Center
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients."""
+        return self.center.d if isinstance(self.center, NormalEquations) else len(self.center)
+
+    def enclosed_center(self) -> list[Ball]:
+        """Enclose theta_hat."""
+        return estimate(self.center) if isinstance(self.center, NormalEquations) else [exact(v) for v in self.center]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactOutput(_AroundEstimate):
     """``theta_hat + scale M^-T z`` with ``A = M M'`` public: covariance ``scale^2 A^-1``; isotropic without A.
 
     ``center`` holds the normal equations of theta_hat, or theta_hat itself as exact numbers.
     """
 
-    center: Center
     scale: float
     A: NDArray[np.float64] | None = None
 
@@ -98,11 +111,6 @@ class ExactOutput:
         A = self.A
         if A is not None and (A.shape != (self.d, self.d) or not np.isfinite(A).all() or (A != A.T).any()):
             raise InvalidInput(f"precision must be a symmetric {self.d} x {self.d} matrix, got shape {A.shape}")
-
-    @property
-    def d(self) -> int:
-        """Number of coefficients."""
-        return _width(self.center)
 
     @property
     def work(self) -> int:
@@ -115,7 +123,7 @@ class ExactOutput:
         if self.A is not None:
             z = product(inverse_factor([[exact(v) for v in row] for row in self.A.tolist()]).transpose(), z)
         s = exact(self.scale)
-        return [t + s * v for t, v in zip(_enclosed(self.center), z, strict=True)]
+        return [t + s * v for t, v in zip(self.enclosed_center(), z, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,14 +235,6 @@ def _normals(strings: Sequence[BitString], n: int) -> list[Ball]:
     return [variate("gaussian", bits, n) for bits in strings]
 
 
-def _width(center: Center) -> int:
-    return center.d if isinstance(center, NormalEquations) else len(center)
-
-
-def _enclosed(center: Center) -> list[Ball]:
-    return estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
-
-
 MOST_DEGREES = 1000  # beyond, Student noise is Gaussian noise to three digits
 
 
@@ -258,7 +258,7 @@ class DealtBits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactStudent:
+class ExactStudent(_AroundEstimate):
     """``theta_hat + scale z / sqrt(g/nu)``; ``center`` as in ``ExactOutput``.
 
     g is chi-squared with nu degrees of freedom, a whole number: ``-2 log V`` of nu/2 uniform numbers, and one squared
@@ -266,18 +266,12 @@ class ExactStudent:
     still a function of one string for each coordinate.
     """
 
-    center: Center
     scale: float
     degrees_of_freedom: int
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         check_degrees(self.degrees_of_freedom)
-
-    @property
-    def d(self) -> int:
-        """Number of coefficients."""
-        return _width(self.center)
 
     @property
     def work(self) -> int:
@@ -293,6 +287,5 @@ class ExactStudent:
         if nu % 2:
             g = g + variate("gaussian", shares[-1], n) ** 2
         length = exact(self.scale) * (exact(nu) / g).sqrt()
-        theta = _enclosed(self.center)
-        own = [shares[0], *strings[1:]]
-        return [t + length * variate("gaussian", bits, n) for t, bits in zip(theta, own, strict=True)]
+        own = _normals([shares[0], *strings[1:]], n)
+        return [t + length * z for t, z in zip(self.enclosed_center(), own, strict=True)]

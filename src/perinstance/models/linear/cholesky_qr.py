@@ -7,7 +7,7 @@ Cholesky breaks down the first factor belongs to ``H + s I`` (shifted CholeskyQR
 singular after that is a direction that nobody's data determines; it is left out of R and W and kept in ``null``.
 
 What rounding did to it all is bounded, ``W'HW = I + E`` with ``||E|| <= error``, except for a large table in good
-condition, where it is measured (``_measured``); a small one is sharpened (``sharpened``). In the scaled columns
+condition, where it is measured; a small one is sharpened (``sharpened``). In the scaled columns
 the sums of the last fold are off by ``u depth trace``, its rows by ``p u |x| |W|``; the last factor's inverse V is
 looked at (``V'GV``), and ``W = W1 V`` loses ``p u |W1| |V|``.
 """
@@ -96,8 +96,9 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         fine = values[0] * CONDITION_LIMIT > values[-1] > 0
         if passes == MAX_PASSES or not values[-1] > 0 or fine:
             break
-        if passes > 1 and _null(values).any() and not _middle(values).any():
-            break  # a clean gap: what is left is truly singular
+        noise = _null(values)
+        if passes > 1 and noise.any() and not (~noise & (values * CONDITION_LIMIT <= values[-1])).any():
+            break  # a clean gap, no eigenvalue too small for a factorisation's digits: what is left is truly singular
         chol, s = _shifted_cholesky(G, values, first.n)
         grown = max(grown, np.sqrt(values[-1] / s) if s > 0 else 0.0)
         inverse = _inverse(chol)
@@ -111,13 +112,23 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     null_directions = _null(values) if passes > 1 or values[-1] <= 0 else np.zeros(len(values), dtype=bool)
     image_error = error = np.inf
     if null_directions.any():
-        R, W, image, null = _on_range(G, moment, (R, W), scale, null_directions)
-        triangular = False
+        values, V = np.linalg.eigh(G)
+        keep, triangular = ~null_directions, False
+        root = np.sqrt(values[keep])
+        null, _ = np.linalg.qr((W @ V[:, ~keep]) / scale[:, None])
+        image = (V[:, keep] / root).T @ moment
+        R, W = (root[:, None] * V[:, keep].T) @ R, W @ (V[:, keep] / root)
     else:
         chol = np.linalg.cholesky(G).T
         inverse = _inverse(chol)
         if passes == 1 and fine:
-            error, image_error = _measured(values, lost.target)
+            # Measured, and doubled: sums of many rows lose far less than the bound, which would leave open everybody
+            # whose residual is small. Over tables of 60,000 rows (normal, uniform, offset, skewed, binary, rounded) the
+            # factor was off by ``u cond`` and the image by ``2.6 u sqrt(cond) ||y||``, with fewer than eight columns,
+            # where a library adds, by 34.
+            condition = float(values[-1] / values[0])
+            error = UNIT * (2 * condition + 4 * float(np.sqrt(len(values))))
+            image_error = UNIT * 72 * float(np.sqrt(condition)) * lost.target
         else:
             error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
         # a product with a diagonal matrix is the rows or columns, times a power of two
@@ -130,19 +141,6 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
     factor = Factor(R, W, null, scale, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
-
-
-def _on_range(
-    G: Floats, moment: Floats, factors: tuple[Floats, Floats], scale: Floats, null_directions: NDArray[np.bool_]
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return R, W, the image and the open directions where some eigenvalues of G are zero."""
-    R, W = factors
-    values, V = np.linalg.eigh(G)
-    keep = ~null_directions
-    root = np.sqrt(values[keep])
-    null, _ = np.linalg.qr((W @ V[:, ~keep]) / scale[:, None])
-    image = (V[:, keep] / root).T @ moment
-    return (root[:, None] * V[:, keep].T) @ R, W @ (V[:, keep] / root), image, null
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +182,6 @@ class _Lost:
         return error, image
 
 
-def _measured(values: Floats, target: float) -> tuple[float, float]:
-    """Return the errors of one fold over a large table in good condition: measured, and doubled.
-
-    Sums of many rows lose far less than the bound, which would leave open everybody whose residual is small. Over
-    tables of 60,000 rows (normal, uniform, offset, skewed, binary, rounded) the factor was off by ``u cond`` and the
-    image by ``2.6 u sqrt(cond) ||y||``, with fewer than eight columns, where a library adds, by 34.
-    """
-    condition = float(values[-1] / values[0])
-    moments = 72
-    return UNIT * (2 * condition + 4 * float(np.sqrt(len(values)))), UNIT * moments * float(np.sqrt(condition)) * target
-
-
 def _inverse(chol: Floats) -> Floats:
     """Return the inverse of an upper factor; LAPACK is called as it is, for the other threads wait meanwhile."""
     inverse, failed = dtrtrs(chol, np.eye(len(chol)))
@@ -213,11 +199,6 @@ def _lengths(R: Floats) -> Floats:
 def _null(values: Floats) -> NDArray[np.bool_]:
     """Tell the eigenvalues that are rounding noise."""
     return values <= 64 * len(values) * UNIT * max(values[-1], 0.0)
-
-
-def _middle(values: Floats) -> NDArray[np.bool_]:
-    """Tell the eigenvalues that are not noise but too small for a Cholesky factorisation to keep its digits."""
-    return ~_null(values) & (values * CONDITION_LIMIT <= values[-1])
 
 
 def _shifted_cholesky(G: Floats, values: Floats, n: int) -> tuple[Floats, float]:

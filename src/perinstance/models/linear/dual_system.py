@@ -150,7 +150,10 @@ class DualSystem:
                 return None
             inverse = _solved(L, np.eye(len(L)))
             size = np.abs(inverse.T @ inverse)
-            eta = _eta(rows, L, size)
+            # of ||K^-1/2 E K^-1/2||; twice, because |K^-1| is rounded itself
+            across, lower = np.abs(rows.X), np.abs(L)
+            d = size @ rows.backward_error(across, lower, np.ones(len(L)))
+            eta = 2 * float((size @ rows.backward_error(across, lower, d) / d).max()) if (d > 0).all() else np.inf
             if not eta < USABLE_ERROR:
                 return None
         scale = np.sqrt(K.diagonal())
@@ -307,10 +310,3 @@ def _stated(
 def _solved(L: Floats, right: Floats, transposed: bool = False) -> Floats:
     found, _ = dtrtrs(L, right, lower=1, trans=int(transposed))
     return np.asarray(found).reshape(right.shape)
-
-
-def _eta(rows: ReflectedRows, L: Floats, size: Floats) -> float:
-    """Bound ``||K^-1/2 E K^-1/2||``; twice, because ``|K^-1|`` is rounded itself."""
-    across, lower = np.abs(rows.X), np.abs(L)
-    d = size @ rows.backward_error(across, lower, np.ones(len(L)))
-    return 2 * float((size @ rows.backward_error(across, lower, d) / d).max()) if (d > 0).all() else float("inf")

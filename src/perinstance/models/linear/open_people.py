@@ -146,7 +146,12 @@ def _answered(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor:
         _answer(equations, found, np.arange(len(X)), (Z, y), inside)
     todo = np.flatnonzero(found.rough(floor))
     if len(todo) and n * p <= EXACT_CELLS and p <= EXACT_COLUMNS:
-        sums: RationalSums = sweep.fold(partial(_rational_sums, intercept=fit.fit_intercept))
+
+        def exactly(block: Block) -> RationalSums:
+            ones, target = np.ones((len(block), int(fit.fit_intercept))), np.asarray(block.y, dtype=np.float64)
+            return rational_sums(np.column_stack([np.asarray(block.X, dtype=np.float64), ones, target]))
+
+        sums: RationalSums = sweep.fold(exactly)
         with working_precision(LAST_PRECISION):
             equations = LinearEquations.of(Numbers(exact=True), sums.cross, setting, [])
             _answer(equations, found, todo, (Z, y), inside)
@@ -181,11 +186,6 @@ def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
         return paired_gram(kept, intercept, apart.sizes.exponents)
 
     return apart, sweep.fold(step)
-
-
-def _rational_sums(block: Block, intercept: bool) -> RationalSums:
-    ones, y = np.ones((len(block), int(intercept))), np.asarray(block.y, dtype=np.float64)[:, None]
-    return rational_sums(np.hstack([np.asarray(block.X, dtype=np.float64), ones, y]))
 
 
 def _answer(

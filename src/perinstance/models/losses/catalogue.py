@@ -63,7 +63,10 @@ class Logistic(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         # one exponential per entry; far rows and wide steps are the exception
         if step.size and not (step.min() > -2.0 and step.max() < 50.0):
-            return _far_change(eta, step)
+            # sigma(b) sigma(-a) (1 - e^(a - b)), a < b: no overflow, and nothing cancels; the quotient below would lose
+            # e^s next to 1, and a row at eta = 40 that comes back to 2 would seem to go to minus infinity
+            low, high = eta + np.minimum(step, 0), eta + np.maximum(step, 0)
+            return np.copysign(expit(high) * expit(-low) * -np.expm1(-np.abs(step)), step)
         p, q = expit(eta), expit(-eta)
         e = np.expm1(step)
         return p * q * e / (q + p * (e + 1))
@@ -239,16 +242,6 @@ class NegativeBinomial(Loss):
 
     def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return self._weight(y) * LOGISTIC.largest_third(y, self._score(eta), radius)
-
-
-def _far_change(eta: Floats, step: Floats) -> Floats:
-    """``sigma(b) - sigma(a)`` as ``sigma(b) sigma(-a) (1 - e^(a - b))``, a < b: no overflow, and nothing cancels.
-
-    A quotient by ``q + p e^s`` with e^s taken from expm1 loses e^s next to 1 when the step leads far down: a row at
-    eta = 40 that comes back to 2 would seem to go to minus infinity.
-    """
-    low, high = eta + np.minimum(step, 0), eta + np.maximum(step, 0)
-    return np.copysign(expit(high) * expit(-low) * -np.expm1(-np.abs(step)), step)
 
 
 def _nearest(peak: float, at: Floats, radius: Floats) -> Floats:
