@@ -101,6 +101,8 @@ MILLS_ERROR = 2e-15
 PROFILE_ROUNDING = 2e-15
 #: The power of a test: what a normal quantile and a normal tail in logarithms are good to, in units of the threshold.
 TEST_ROUNDING = 1e-15
+#: What rounding may take of the power against a posterior sample, in its closed form; beyond it losses are summed.
+SETTLED_POWER = 1e-10
 #: A Renyi divergence in closed form: some dozen operations, and differences that keep a tenth of their terms.
 DIVERGENCE_UP = 1 + 1e-14
 #: What underflow may have taken from a profile: two roundings of the smallest float.

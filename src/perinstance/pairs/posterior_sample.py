@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
 from perinstance.pairs.closed_form.epsilon import posterior_epsilons
+from perinstance.pairs.closed_form.posterior_power import posterior_powers
 from perinstance.pairs.closed_form.profile import posterior_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
@@ -23,8 +24,8 @@ class PosteriorSamplePair(ColumnPairs):
     ``P: w ~ N(rho, mu)``, ``Q: w ~ N(rho/(1 + mu), mu/(1 + mu))``,
     ``log p/q = -log(1 + mu)/2 + (w^2 - rho^2/(1 + mu))/2``.
 
-    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0; these are closed forms,
-    everything else inverts the characteristic function.
+    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0; these are closed forms, as
+    is the power of the best test; everything else inverts the characteristic function.
 
     Examples
     --------
@@ -58,6 +59,14 @@ class PosteriorSamplePair(ColumnPairs):
         n = len(self)
         out = posterior_epsilons(spread(self._leverage, n), spread(self._residual, n), delta)
         return self._of_large_deltas(out, delta)
+
+    def _power(self, rate: Floats) -> Floats:
+        """Of the samples between two thresholds; by the sums of losses where those lose too many digits."""
+        out = np.where((self._leverage > 0) & (rate > 0), posterior_powers(self._leverage, self._residual, rate), rate)
+        out[rate >= 1.0] = 1.0
+        if (left := np.isnan(out)).any():
+            out[left] = super(PosteriorSamplePair, self[left])._power(rate[left])
+        return np.clip(out, rate, 1.0)
 
     def zcdp(self) -> Floats:
         """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""

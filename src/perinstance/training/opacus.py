@@ -148,13 +148,7 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     noise, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
     watched = OpacusWatch(len(loader.dataset), rate, noise, clip, OPACUS_ADDS if plain else 0.0)
     if resume is not None:
-        if not isinstance(resume, OpacusWatch):
-            raise InvalidInput(f"resume must be the watch that was pickled, got {type(resume).__name__}")
-        if resume._attached is not None:
-            raise InvalidInput("resume must be a watch from pickle, this one looks on still")
-        for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
-            if getattr(resume, name) != getattr(watched, name):
-                raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
+        _refuse_other(resume, watched)
         watched = resume
     taken = sum(steps for _, _, steps in privacy_engine.accountant.history)
     if taken and taken != watched.steps:  # a checkpoint may also be loaded after this
@@ -201,6 +195,16 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch 
     optimizer.attach_step_hook(hook)
     watched._attached = _Attached(optimizer, privacy_engine.accountant, hook, float(sampler.sample_rate), out_of_order)
     return watched
+
+
+def _refuse_other(resume: Any, watched: OpacusWatch) -> None:
+    if not isinstance(resume, OpacusWatch):
+        raise InvalidInput(f"resume must be the watch that was pickled, got {type(resume).__name__}")
+    if resume._attached is not None:
+        raise InvalidInput("resume must be a watch from pickle, this one looks on still")
+    for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
+        if getattr(resume, name) != getattr(watched, name):
+            raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
 
 
 def _refuse_unknown(privacy_engine: Any, optimizer: Any, loader: Any) -> None:
