@@ -249,3 +249,22 @@ def test_another_delta_needs_no_second_audit_and_the_most_exposed_come_first():
     for bad in (lambda: answer.at(2.0), lambda: answer.at("x"), lambda: answer.most_exposed(0)):
         with pytest.raises(InvalidInput):
             bad()
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pandas", "polars", "pyarrow"])
+def test_several_groupings_stand_below_each_other(kind):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    labels = {"ward": ["a", "b"] * 10, "sex": ["f"] * 5 + ["m"] * 15}
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    given = {"mapping": lambda: labels, "pandas": lambda: pd.DataFrame(labels), "polars": lambda: pl.DataFrame(labels),
+             "pyarrow": lambda: pa.table(labels)}[kind]()  # fmt: skip
+    audit = pi.audit(pi.PosteriorSample(), X, y, ids=[f"p{i}" for i in range(20)])
+    found = audit.by(given)
+    assert list(found["by"]) == ["ward", "ward", "sex", "sex"] and list(found["group"]) == ["a", "b", "f", "m"]
+    alone = audit.by(labels["sex"])
+    assert list(found["maximum"])[2:] == list(alone["maximum"]) and list(found["people"])[2:] == [5, 15]
+    assert {one.id for one in audit.rare_features(X, y, count=3)} <= {f"p{i}" for i in range(20)}
+    for wrong in ({}, {"ward": ["a"]}):
+        with pytest.raises(pi.errors.InvalidInput):
+            audit.by(wrong)

@@ -191,8 +191,11 @@ class Audit:
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each.
 
-        People without a label (None, NaN) are the group ``"missing"``.
+        People without a label (None, NaN) are the group ``"missing"``. Several groupings by their names, a mapping or a
+        frame of labels, are put below each other, with their names in a column ``by``.
         """
+        if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+            return self._by_several(groups)
         groups = in_order_of(self.flavour, groups, "groups")
         labels = np.asarray(groups)
         check_labels(labels, len(self))
@@ -201,6 +204,20 @@ class Audit:
             labels = labels if labels.dtype.kind == "f" and not (texts == MISSING).any() else texts.astype(str)
         columns = by_group(self.losses, self.pairs.codes, labels)
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
+
+    def _by_several(self, groups: Any) -> Any:
+        """Put several groupings below each other."""
+        names = list(groups) if isinstance(groups, Mapping) else getattr(groups, "column_names", list(groups.columns))
+        if not names:
+            raise InvalidInput("by needs at least one grouping; pass labels, or {'ward': labels}")
+        columns: dict[str, list[Any]] = {}
+        for name in names:
+            groups_of_one = in_order_of(self.flavour, groups[name], "groups")
+            check_labels(np.asarray(groups_of_one), len(self))
+            part = by_group(self.losses, self.pairs.codes, label_texts(groups_of_one).astype(str))
+            for key, values in {"by": [str(name)] * len(part["group"]), **part}.items():
+                columns.setdefault(key, []).extend(values)
+        return type(self.flavour)(self.flavour.kind).frame({key: np.array(one) for key, one in columns.items()})
 
     def columns(self) -> dict[str, Any]:
         """Return id (if any), epsilon, leverage, residual and kind as plain columns. Confidential."""

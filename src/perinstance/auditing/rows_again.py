@@ -156,6 +156,7 @@ class RareFeatures(ShownAsTable):
     position: int
     names: tuple[str, ...]
     shares: tuple[float, ...]  #: of the leverage, that would go if the feature were left out
+    id: str | None = None  #: whose row it is, where people have ids
 
 
 def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: Any) -> tuple[RareFeatures, ...]:
@@ -189,5 +190,6 @@ def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: An
     for at, part in zip(positions, np.minimum(shares, 1.0), strict=True):
         order = [int(j) for j in np.argsort(-part, kind="stable")[:NAMED] if part[j] >= LEAST_SHARE]
         called = tuple(f"column {j}" if names is None else names[j] for j in order)
-        found.append(RareFeatures(at, called, tuple(float(part[j]) for j in order)))
+        person = None if audit.ids is None else str(audit.ids[at].as_py())
+        found.append(RareFeatures(at, called, tuple(float(part[j]) for j in order), person))
     return tuple(found)

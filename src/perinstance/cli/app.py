@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from perinstance.cli.audit_command import audit
 from perinstance.cli.choose_command import choose
 from perinstance.cli.ledger_command import app as ledger
-from perinstance.cli.model_commands import explain, intervals, predict, show
+from perinstance.cli.model_commands import explain, export, intervals, predict, show
 from perinstance.cli.notices import announcing, in_options, told_of_steps, tolerant_streams
 from perinstance.cli.release_command import release
 from perinstance.cli.statement_command import publish_losses, statement
@@ -50,6 +50,7 @@ app.command()(choose)
 app.command()(release)
 app.command()(show)
 app.command()(intervals)
+app.command()(export)
 app.command()(predict)
 app.command()(statement)
 app.command("publish-losses")(publish_losses)

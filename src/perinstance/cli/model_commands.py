@@ -161,6 +161,43 @@ def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
         out.print(model.statement(), markup=False)
 
 
+def export(
+    model: o.Model,
+    registry: Annotated[
+        Path | None, typer.Option("--registry", help="YAML for the deployments registry; what is marked is filled in.")
+    ] = None,
+    regulator: Annotated[Path | None, typer.Option("--regulator", help="A regulator's summary, as JSON.")] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Tell the outside what a published MODEL is: public things only. It costs no privacy.
+
+    [bold]Example[/bold]
+
+      perinstance export model.json --registry entry.yaml
+    """
+    import json
+
+    import perinstance as pi
+    from perinstance.disclosure.summaries import yaml_text
+
+    if registry is None and regulator is None:
+        raise InvalidInput("say what is exported: --registry entry.yaml or --regulator summary.json")
+    o.check_places(registry, regulator)
+    for place in (registry, regulator):
+        if place is not None and place.exists():
+            raise InvalidInput(f"{place.name!r} exists already; name another file, or move it away")
+    published = pi.load_model(model)
+    if registry is not None:
+        registry.write_text(yaml_text(pi.disclosure.registry_entry(published)), encoding="utf-8")
+    if regulator is not None:
+        summary = json.dumps(pi.disclosure.regulator_summary(published), indent=2, ensure_ascii=False)
+        regulator.write_text(summary + "\n", encoding="utf-8")
+    if not quiet:
+        for place in (registry, regulator):
+            if place is not None:
+                typer.echo(f"Written: {place.resolve()}")
+
+
 def predict(
     model: o.Model,
     file: o.Table,

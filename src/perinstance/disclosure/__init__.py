@@ -8,7 +8,7 @@ from perinstance.disclosure.interchange import from_dp_event, from_pld, from_pro
 from perinstance.disclosure.published_losses import LossQuantile, PublishedLosses, publish_losses
 from perinstance.disclosure.statement_pages import write_statements
 from perinstance.disclosure.statements import Statement, Wording, statement, together
-from perinstance.disclosure.summaries import regulator_summary, summary_schema
+from perinstance.disclosure.summaries import registry_entry, regulator_summary, summary_schema
 from perinstance.releases.base.own_row import PublicFacts
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "from_profile",
     "profile",
     "publish_losses",
+    "registry_entry",
     "regulator_summary",
     "statement",
     "summary_schema",

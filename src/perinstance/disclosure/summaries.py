@@ -58,3 +58,77 @@ def _count(value: Any) -> int:
     if isinstance(value, list):
         return sum(_count(one) for one in value)
     return int(isinstance(value, int | float) and not isinstance(value, bool))
+
+
+#: What the deployments registry asks for at its three tiers, as registry.opendp.org/transparency-tiers described them
+#: in November 2025; the machine-readable schema was not available when this was written.
+REGISTRY_TIERS = "registry.opendp.org/transparency-tiers, November 2025"
+TO_FILL_IN = "FILL IN"
+
+
+def registry_entry(published: Any) -> dict[str, Any]:
+    """Return what the deployments registry asks about one published model; who publishes, and why, is to fill in.
+
+    ``published`` is a fitted release or a published model (``perinstance.load_model``) that promises something.
+    """
+    if hasattr(published, "losses"):
+        raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
+    document = published.document if hasattr(published, "document") else document_of(published)
+    promise = document["promise"]
+    if promise is None:
+        raise InvalidInput(
+            "this release promises nothing to everybody, and a registry lists promises; publish with AdaSSP or AdaOPS"
+        )
+    neighbours = promise.get("neighbours", NEIGHBOURS)
+    target = document["target"] or "a target"
+    exact = f"drawn exactly from the operating system's randomness, rounded to the public grid {document['grid']:g}"
+    return {
+        "described_by": REGISTRY_TIERS,
+        "tier_1": {
+            "curator": f"{TO_FILL_IN}: who publishes",
+            "intended_use": f"{TO_FILL_IN}: what the model is for",
+            "data_product": f"{document['method']} of {target}: {document['n_features']} coefficients",
+            "publication_date": f"{TO_FILL_IN}: year-month-day",
+        },
+        "tier_2": {
+            "flavor": "(epsilon, delta)-differential privacy",
+            "privacy_unit": f"{TO_FILL_IN}: what one row stands for, such as one patient; neighbours: {neighbours}",
+            "privacy_loss": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
+            "deployment_model": "central: a curator holds the rows, and one draw is published",
+        },
+        "tier_3": {
+            "mechanism": document["published"],
+            "parameters": document["declared"],
+            "data_domain": {"bounds": document["bounds"], "beyond": "clipped to the bounds"},
+            "unprotected_quantities": ["names and number of the columns", "declared bounds and parameters"],
+            "preprocessing": document["recipe"] or "none; rows were numbers",
+            "accounting": {
+                "within": "all parts of the mechanism are composed to the stated loss, rounded up",
+                "composition": f"{TO_FILL_IN}: other releases about the same people, and their total",
+                "post_processing": "rounding to the grid; whatever is computed from the file",
+            },
+            "implementation": {"library": f"perinstance {document['perinstance']}", "sampling": exact},
+            "rationale": f"{TO_FILL_IN}: why this epsilon and this unit",
+        },
+    }
+
+
+def yaml_text(value: Any, indent: int = 0) -> str:
+    """Write nested dictionaries and lists as YAML: keys plain, everything else as JSON, which YAML contains."""
+    pad, lines = "  " * indent, []
+    for key, one in value.items():
+        if isinstance(one, dict) and one:
+            lines.append(f"{pad}{json.dumps(key, ensure_ascii=False)}:\n{yaml_text(one, indent + 1)}")
+        else:
+            lines.append(f"{pad}{json.dumps(key, ensure_ascii=False)}: {_inline(one)}\n")
+    return "".join(lines)
+
+
+def _inline(value: Any) -> str:
+    """Write a value as JSON; YAML 1.1 takes 1e-06 for a text, and 1.0e-06 for a number."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_inline(str(key))}: {_inline(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text
