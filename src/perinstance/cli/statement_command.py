@@ -156,8 +156,8 @@ def _refuse_to_say_little(published: Any, rows: Any, delta: float) -> None:
     if edge >= published.promise[0]:
         raise InvalidInput(
             "confidential: half of the people are charged with about what the model promises to everybody, so that "
-            f"this would cost them once more and say no more than the promise, {published.promise[0]:g}; pass --even-so "
-            "to publish it all the same"
+            f"this would cost them once more and say no more than the promise, {published.promise[0]:g}; pass "
+            "--even-so to publish it all the same"
         )
 
 
