@@ -215,7 +215,8 @@ class Audit:
             groups_of_one = in_order_of(self.flavour, groups[name], "groups")
             check_labels(np.asarray(groups_of_one), len(self))
             part = by_group(self.losses, self.pairs.codes, label_texts(groups_of_one).astype(str))
-            for key, values in {"by": [str(name)] * len(part["group"]), **part}.items():
+            columns.setdefault("by", []).extend([str(name)] * len(part["group"]))
+            for key, values in part.items():
                 columns.setdefault(key, []).extend(values)
         return type(self.flavour)(self.flavour.kind).frame({key: np.array(one) for key, one in columns.items()})
 
