@@ -335,6 +335,24 @@ def test_the_command_prints_the_table(fitted, tmp_path):
     assert record["coefficients"][-1]["std_err"] is None and not record["coefficients"][-1]["resolved"]
 
 
+@pytest.mark.parametrize("words", [["--intervals"], ["--intervals", "robust"], []])
+def test_releasing_with_intervals(words, tmp_path):
+    """The option alone is free, ``robust`` is bought and says its price; the other methods refuse it."""
+    file, out = tmp_path / "people.csv", tmp_path / "model.json"
+    TABLE.assign(y=Y).iloc[:3000].to_csv(file, index=False)
+    command = ["release", *words, str(file), "--target", "y", "--epsilon", "4", "--x-bound", "1", "--y-bound", "1"]
+    shown = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert shown.exit_code == 0, shown.output
+    assert ("std err" in shown.output) == bool(words) and ("27% of the squared" in shown.output) == ("robust" in words)
+    assert json.loads(out.read_text())["declared"]["intervals"] == ("robust" if "robust" in words else None)
+    if "robust" in words:
+        refused = CliRunner().invoke(app, [*command, "--method", "adaops", "--out", str(tmp_path / "other.json")])
+        assert "adassp" in str(refused.exception) and not (tmp_path / "other.json").exists()
+        command[1:3] = ["--intervals"]  # about the table, where nothing is known of people like these
+        shown = CliRunner().invoke(app, [*command, "--method", "adaops", "--out", str(tmp_path / "other.json")])
+        assert shown.exit_code == 0 and "about this table" in shown.output
+
+
 def test_solved_is_linear():
     solved = Estimated(np.array([1.0, 2.0]), np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
     mapped = solved.mapped(np.array([[1.0, 1.0], [0.0, 2.0]]), 5.0)

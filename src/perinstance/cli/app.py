@@ -16,7 +16,7 @@ from perinstance.cli.choose_command import choose
 from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.model_commands import explain, export, intervals, predict, show
 from perinstance.cli.notices import announcing, in_options, told_of_steps, tolerant_streams
-from perinstance.cli.release_command import release
+from perinstance.cli.release_command import ReleaseCommand, release
 from perinstance.cli.statement_command import publish_losses, statement
 from perinstance.cli.table_commands import demo, recipe, reproduce
 
@@ -47,7 +47,7 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(choose)
-app.command()(release)
+app.command(cls=ReleaseCommand)(release)
 app.command()(show)
 app.command()(intervals)
 app.command()(export)

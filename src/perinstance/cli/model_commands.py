@@ -155,7 +155,8 @@ def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
     for line in readable_model(model).lines():
         out.print("".join(letter for letter in line if letter.isprintable()), markup=False, soft_wrap=True)
     if table:
-        out.print(model.inference().summary(), markup=False, soft_wrap=True)
+        answered = [about for about in About if model.known[about.value].solved is not None]
+        out.print(model.inference((answered or [About.population])[0].value).summary(), markup=False, soft_wrap=True)
     if model.promise is not None:
         out.print("For the people in the data:", style="bold")
         out.print(model.statement(), markup=False)

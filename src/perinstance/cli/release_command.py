@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from perinstance.cli import options as o
 from perinstance.cli.ledger_command import check_ledger, reserved
@@ -19,6 +20,24 @@ class Method(str, Enum):
     adaops = "adaops"
     adassp = "adassp"
     logistic = "logistic"
+
+
+class Intervals(str, Enum):
+    """What intervals may cost; the option alone means that they are free."""
+
+    free = "free"
+    robust = "robust"
+
+
+class ReleaseCommand(TyperCommand):
+    """A command whose ``--intervals`` needs no value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give the bare option its value."""
+        for at in [i for i, one in enumerate(args) if one == "--intervals"][::-1]:
+            if args[at + 1 : at + 2] not in [[one.value] for one in Intervals]:
+                args = [*args[: at + 1], Intervals.free.value, *args[at + 1 :]]
+        return super().parse_args(ctx, args)
 
 
 def release(
@@ -61,8 +80,13 @@ def release(
     ] = None,
     compare: o.Compare = False,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="Also print standard errors and intervals; nothing more is paid.")
-    ] = False,
+        Intervals | None,
+        typer.Option(
+            "--intervals",
+            help="Also print standard errors; nothing more is paid. --intervals robust (adassp): 27% of the squared "
+            "budget buys intervals for skewed outcomes whose spread grows with their mean.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     ledger: o.LedgerPlace = None,
@@ -104,6 +128,8 @@ def release(
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
+    if intervals is Intervals.robust and method is not Method.adassp:
+        raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     if rows_per_person is not None and id is None:
@@ -115,6 +141,8 @@ def release(
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
     estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
+    if intervals is Intervals.robust:
+        estimator.set_params(intervals="robust")
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
@@ -141,7 +169,7 @@ def release(
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
-        print_model(pi.load_model(out), shown, intervals)
+        print_model(pi.load_model(out), shown, intervals is not None)
 
 
 def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
