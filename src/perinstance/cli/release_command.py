@@ -22,7 +22,7 @@ class Method(str, Enum):
     logistic = "logistic"
 
 
-class Intervals(str, Enum):
+class IntervalsAtPrice(str, Enum):
     """What intervals may cost; the option alone means that they are free."""
 
     free = "free"
@@ -35,8 +35,8 @@ class ReleaseCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give the bare option its value."""
         for at in [i for i, one in enumerate(args) if one == "--intervals"][::-1]:
-            if args[at + 1 : at + 2] not in [[one.value] for one in Intervals]:
-                args = [*args[: at + 1], Intervals.free.value, *args[at + 1 :]]
+            if args[at + 1 : at + 2] not in [[one.value] for one in IntervalsAtPrice]:
+                args = [*args[: at + 1], IntervalsAtPrice.free.value, *args[at + 1 :]]
         return super().parse_args(ctx, args)
 
 
@@ -80,7 +80,7 @@ def release(
     ] = None,
     compare: o.Compare = False,
     intervals: Annotated[
-        Intervals | None,
+        IntervalsAtPrice | None,
         typer.Option(
             "--intervals",
             help="Also print standard errors; nothing more is paid. --intervals robust (adassp): 27% of the squared "
@@ -128,7 +128,7 @@ def release(
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
-    if intervals is Intervals.robust and method is not Method.adassp:
+    if intervals is IntervalsAtPrice.robust and method is not Method.adassp:
         raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
@@ -141,7 +141,7 @@ def release(
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
     estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
-    if intervals is Intervals.robust:
+    if intervals is IntervalsAtPrice.robust:
         estimator.set_params(intervals="robust")
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
