@@ -128,8 +128,6 @@ def release(
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
-    if intervals is IntervalsAtPrice.robust and method is not Method.adassp:
-        raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     if rows_per_person is not None and id is None:
@@ -140,9 +138,9 @@ def release(
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
-    estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
-    if intervals is IntervalsAtPrice.robust:
-        estimator.set_params(intervals="robust")
+    estimator: Any = _estimator(
+        method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa, intervals
+    )
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
@@ -193,13 +191,19 @@ def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
 
 
 def _estimator(
-    method: Method, promise: dict[str, Any], classes: Any, linear: dict[str, Any], kappa: float | None
+    method: Method, promise: dict[str, Any], classes: Any, linear: dict[str, Any], kappa: float | None, intervals: Any
 ) -> Any:
     import perinstance as pi
+    from perinstance.errors import InvalidInput
 
+    robust = "robust" if intervals is IntervalsAtPrice.robust else None
+    if robust and method is not Method.adassp:
+        raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if method is Method.logistic:
         return pi.PrivateLogisticRegression(**promise, classes=classes)
-    return pi.AdaOPS(**promise, **linear, kappa=kappa) if method is Method.adaops else pi.AdaSSP(**promise, **linear)
+    if method is Method.adaops:
+        return pi.AdaOPS(**promise, **linear, kappa=kappa)
+    return pi.AdaSSP(**promise, **linear, intervals=robust)
 
 
 def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
