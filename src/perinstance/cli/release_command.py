@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -79,7 +79,7 @@ def release(
         typer.Option("--rows-per-person", help="Declared: so many rows of each --id are used, drawn of who has more."),
     ] = None,
     compare: o.Compare = False,
-    intervals: Annotated[
+    wanted: Annotated[
         IntervalsAtPrice | None,
         typer.Option(
             "--intervals",
@@ -138,9 +138,7 @@ def release(
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
-    estimator: Any = _estimator(
-        method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa, intervals
-    )
+    estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa, wanted)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
@@ -167,7 +165,7 @@ def release(
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
-        print_model(pi.load_model(out), shown, intervals is not None)
+        print_model(pi.load_model(out), shown, wanted is not None)
 
 
 def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
@@ -196,7 +194,7 @@ def _estimator(
     import perinstance as pi
     from perinstance.errors import InvalidInput
 
-    robust = "robust" if intervals is IntervalsAtPrice.robust else None
+    robust: Literal["robust"] | None = "robust" if intervals is IntervalsAtPrice.robust else None
     if robust and method is not Method.adassp:
         raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if method is Method.logistic:
