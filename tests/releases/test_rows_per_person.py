@@ -17,7 +17,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs import GaussianShift
+from perinstance.pairs import GaussianShift, GeneralGaussian
 from perinstance.releases.descent import clipped_steps
 from perinstance.releases.promises import estimator as promised
 from perinstance.releases.promises.window import ExactWindow, published_before
@@ -175,6 +175,7 @@ def test_the_file_says_to_whom_the_promise_is_made(tmp_path):
     assert model.rows_per_person == 3 and model.document["declared"]["rows_per_person"] == 3
     assert "whatever stands in their records, with at most 3 records of each person used" in model.statement()
     assert pi.disclosure.regulator_summary(model)["neighbours"] == promise["neighbours"]
+    assert "what one id stands for" in pi.disclosure.registry_entry(model)["tier_2"]["privacy_unit"]
     told = pi.disclosure.statement(model, [0.1])
     assert told.epsilon == 1.0 and not told.own_row  # others of their rows may be longer
     assert "at most 3 rows used" in told.published
@@ -388,3 +389,52 @@ def test_an_audit_needs_to_know_whose_rows_they_are():
     one = pi.audit(release, X, y, ids=["a", "b", "c"])
     whole = pi.audit(clone(release).set_params(rows_per_person=None), X, y)
     assert one.pairs.distance == pytest.approx(whole.pairs.distance / 2)
+
+
+@pytest.mark.parametrize("n_public", [None, 70])
+@pytest.mark.parametrize("inside", [True, False])
+def test_people_of_adaops_against_refits(n_public, inside):
+    """Every part at the released ridge and gamma, with and without all rows of each person; one row is as ever."""
+    rng = np.random.default_rng(4)
+    X, y = rng.uniform(-0.5, 0.5, (60, D)), rng.uniform(-1, 1, 60)
+    starts, k = np.array([0, 1, 3, 8]), 5
+    release = pi.AdaOPS(epsilon=1.0, x_bound=1.0, y_bound=1.0, n_public=n_public, rows_per_person=k)
+    ids = np.append(np.repeat([0, 1, 2], [1, 2, 5]), np.arange(10, 62))
+    table = (X, y, ids) if inside else (X[8:], y[8:], ids[8:])
+    release.fit(*table)
+    fit = release.confidential_fit(ArraySweep(*table[:2]))
+    block = Block(X[:8], y[:8])
+    people = release.persons(fit, block, starts, inside)
+    box, every = release._box(D), np.arange(60)
+    seen, spent = box.rows(X, y), fit.plan
+    for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        base = every if inside else every[8:]
+        with_, without = (base, every[(every < a) | (every >= b)]) if inside else (np.append(base, every[a:b]), base)
+        grams = [seen.X[w].T @ seen.X[w] for w in (without, with_)]
+        thetas = [
+            np.linalg.solve(G + release.lambda_ * np.eye(3), seen.X[w].T @ seen.y[w])
+            for G, w in zip(grams, (without, with_), strict=True)
+        ]
+        eigen = [np.linalg.eigvalsh(G)[0] for G in grams]
+        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue.scale) ** 2
+        if n_public is None:
+            squares += ((b - a) / spent.count.scale) ** 2
+        if spent.size is not None:
+            size = [np.log1p(box.x_bound * np.linalg.norm(t)) for t in thetas]
+            squares += ((size[1] - size[0]) / spent.size_at(release._floor).scale) ** 2
+        inverses = [np.linalg.inv(G + release.lambda_ * np.eye(3)) / release.gamma_ for G in grams]
+        sample = GeneralGaussian.from_moments(
+            *(np.array([m]) for m in (thetas[0], inverses[0], thetas[1], inverses[1]))
+        )
+        slow = (GaussianShift(np.sqrt(squares)) + sample).epsilon(1e-6)[0]
+        assert people.pairs[i : i + 1].epsilon(1e-6)[0] == pytest.approx(slow, rel=1e-6, abs=1e-9)
+        assert slow < 1.0
+    one = release.people(fit, Block(X[:1], y[:1]), inside)
+    assert type(one.pairs).concatenate([one.pairs, people.pairs]).epsilon(1e-6)[:2] == pytest.approx(
+        people.pairs.epsilon(1e-6)[[0, 0]], rel=1e-6
+    )
+    assert one.residual[0] == pytest.approx(people.residual[0]) and one.leverage[0] == pytest.approx(people.leverage[0])
+    assert set(people.pairs.kinds) == {"estimate"}
+    for other, error in ((k - 1, "more rows than rows_per_person"), (None, "promises to rows")):
+        with pytest.raises(RefusedModel, match=error):
+            clone(release).set_params(rows_per_person=other).persons(fit, block, starts)

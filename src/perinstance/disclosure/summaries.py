@@ -79,7 +79,7 @@ def registry_entry(published: Any) -> dict[str, Any]:
         raise InvalidInput(
             "this release promises nothing to everybody, and a registry lists promises; publish with AdaSSP or AdaOPS"
         )
-    neighbours = promise.get("neighbours", NEIGHBOURS)
+    neighbours, unit = promise.get("neighbours", NEIGHBOURS), "id" if "rows_per_person" in promise else "row"
     target = document["target"] or "a target"
     exact = f"drawn exactly from the operating system's randomness, rounded to the public grid {document['grid']:g}"
     return {
@@ -92,7 +92,7 @@ def registry_entry(published: Any) -> dict[str, Any]:
         },
         "tier_2": {
             "flavor": "(epsilon, delta)-differential privacy",
-            "privacy_unit": f"{TO_FILL_IN}: what one row stands for, such as one patient; neighbours: {neighbours}",
+            "privacy_unit": f"{TO_FILL_IN}: what one {unit} stands for, such as one patient; neighbours: {neighbours}",
             "privacy_loss": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
             "deployment_model": "central: a curator holds the rows, and one draw is published",
         },

@@ -59,7 +59,7 @@ def text_size(column: pa.Array) -> int:
     return int(column.nbytes)
 
 
-def refuse_duplicates(ids: pa.ChunkedArray) -> None:
+def refuse_duplicates(ids: pa.ChunkedArray, or_declare: bool = False) -> None:
     """Refuse ids that repeat, and say how many people have several rows, never which.
 
     Eight bytes a row: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
@@ -72,7 +72,7 @@ def refuse_duplicates(ids: pa.ChunkedArray) -> None:
     suspects = ids.take(pa.array(np.flatnonzero(np.isin(hashes, twice))))
     people = repeated_people(suspects)
     if people:
-        raise several_rows(people)
+        raise several_rows(people, or_declare=or_declare)
 
 
 def repeated_people(ids: pa.ChunkedArray) -> int:
@@ -82,7 +82,7 @@ def repeated_people(ids: pa.ChunkedArray) -> int:
 
 def several_rows(people: int, at_least: str = "", or_declare: bool = False) -> InvalidTable:
     """Return the refusal of a table in which people have several rows: what holds for a row does not hold for them."""
-    declare = ", or declare rows_per_person" if or_declare else ""
+    declare = ", or declare rows_per_person (at the shell: --rows-per-person)" if or_declare else ""
     have = "person has" if people == 1 else "people have"
     return InvalidTable(
         f"ids repeat: {at_least}{people:,} {have} several rows, and what is promised or told holds for one row; make "

@@ -28,7 +28,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.recipes.recipe_file import draft_text, rules_of_texts, toml_value, word_of_texts, word_of_type
 from perinstance.data.source import BLOCK_BYTES, Chosen, choose_columns, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.folds.ids import is_text, text_size
+from perinstance.folds.ids import is_text, refuse_duplicates, text_size
 from perinstance.numerics.array_types import Floats
 
 _LABEL_ROWS = 1 << 16  # of labels read at a time
@@ -58,7 +58,9 @@ def load(
     An id that repeats is refused, unless a release declares how many rows of a person it uses: a promise that holds for
     a row would be false to people of several rows.
     """
-    people = None if ids is None else tuple(scanned.read_ids(ids, repeats=rows_per_person is not None))
+    people = None if ids is None else tuple(scanned.read_ids(ids, repeats=True))
+    if people is not None and rows_per_person is None:
+        refuse_duplicates(pa.chunked_array([people], pa.large_string()), or_declare=True)
     labels, reader = scanned.columns, scanned.reader
     if isinstance(reader, DelimitedReader):
         reader = replace(reader, lenient=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
+from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got, is_number
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.equation import bounded_draw
@@ -19,14 +20,14 @@ from perinstance.inference.table import About, PublishedInference
 from perinstance.models.linear.ridge import without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
-from perinstance.pairs import Composed, GaussianShift, PosteriorSamplePair
+from perinstance.pairs import Composed, GaussianShift, GeneralGaussian, Pairs, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.adaops.mechanism import Outcome, Request, plan, run
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside, two_worlds
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.base.publishing import PredictsLinearly
-from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
+from perinstance.releases.base.rows_per_person import most_rows, refuse_more_rows, refuse_rows_of_people, starts_of
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
@@ -158,9 +159,49 @@ class AdaOPS(PredictsLinearly, Promised):
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
-        sample = PosteriorSamplePair(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
+        rho = np.abs(loo.residual) * np.sqrt(fit.gamma)
+        if self.rows_per_person is None:
+            sample: Pairs = PosteriorSamplePair(loo.leverage, rho, "estimate")
+        else:  # beside people with several rows
+            sample = sample_pairs(loo.leverage[:, None], rho[:, None])
         residual = loo.residual * self._box(block.X.shape[1]).label.half  # in the user's units
         return People(loo.leverage, residual, Composed([GaussianShift(np.sqrt(squares), "estimate"), sample]))
+
+    def persons(self, fit: AdaFit, block: Block, starts: NDArray, inside: bool = True) -> People:
+        """Map: a reading for each person, whose rows stand together in the block and begin at ``starts``.
+
+        What all of their rows together move n, the eigenvalue and the estimate's size by, and the pair of the posterior
+        sample with and without them (MATH 12), at the ridge and gamma that were drawn: ``"estimate"``, as for one row.
+        """
+        if self.rows_per_person is None:
+            raise RefusedModel(
+                "AdaOPS without rows_per_person promises to rows, and what it costs a person with several is not "
+                "known; declare rows_per_person"
+            )
+        counts = starts_of(len(block), starts)[1]
+        refuse_more_rows(self, counts)
+        rows, spent, ask, linear = self._seen(block), fit.plan, fit.plan.request, fit.linear
+        inverse, gram, sign = linear.inverse(), (fit.vectors * fit.values) @ fit.vectors.T, -1.0 if inside else 1.0
+        mu, rho = np.zeros((2, len(counts), min(int(counts.max(initial=1)), rows.X.shape[1])))
+        squares, largest = np.zeros(len(counts)), np.zeros(len(counts))
+        for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+            X, e = rows.X[a:b], rows.y[a:b] - rows.X[a:b] @ fit.theta
+            sigma, V = np.linalg.eigh(X @ inverse @ X.T)  # S = X H^-1 X'
+            others = 1.0 - sigma if inside else np.ones(len(sigma))
+            r = V.T @ e / others  # residuals of the fit without the person, along the eigenvectors
+            top = np.arange(len(sigma))[::-1][: mu.shape[1]]
+            mu[i, : len(top)], rho[i, : len(top)] = (sigma / others)[top], (np.abs(r) * np.sqrt(fit.gamma))[top]
+            largest[i] = max(V @ r, key=abs)
+            moved = abs(np.linalg.eigvalsh(gram + sign * X.T @ X)[0] - fit.values[0])
+            squares[i] = (moved / spent.eigenvalue.scale) ** 2
+            if spent.count is not None:
+                squares[i] += ((b - a) * spent.count.distance / ask.rows_per_person) ** 2
+            if spent.size is not None:
+                there = fit.theta + sign * inverse @ X.T @ V @ (V.T @ e / (1.0 + sign * sigma))
+                ends = [ask.y_bound + ask.x_bound * np.linalg.norm(theta) for theta in (fit.theta, there)]
+                squares[i] += (math.log(ends[0] / ends[1]) / spent.size_at(fit.floor).scale) ** 2
+        pairs = Composed([GaussianShift(np.sqrt(squares), "estimate"), sample_pairs(mu, rho)])
+        return People(mu.max(axis=1), largest * self._box(block.X.shape[1]).label.half, pairs)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Bound the draw's variance by the released floor of the eigenvalues: what the ridge fit on this table says.
@@ -236,6 +277,11 @@ class AdaOPS(PredictsLinearly, Promised):
         self.privacy_ = found.promise
         self._floor, self._drawn = found.floor, found.coef
         return found.coef
+
+
+def sample_pairs(mu: Floats, rho: Floats) -> GeneralGaussian:
+    """Return the pairs of a posterior sample with one coordinate for each column of mu and rho."""
+    return GeneralGaussian(np.maximum(mu, 0.0), rho * np.sqrt(mu.clip(0.0) / (1.0 + mu.clip(0.0))), "estimate")
 
 
 def _point(value: float) -> Output:
