@@ -101,6 +101,15 @@ def day(tmp_path_factory) -> dict[str, Outcome]:
         "predict": ("-v", "predict", "model.json", "new.csv", "--id", "person", "--out", "predictions.csv"),
         "sentence": ("explain", "--model", "model.json"),
         "sentence json": ("explain", "--model", "model.json", "--json"),
+        "check": ("recipe", "patients.csv", "--check", "recipe.toml"),
+        "show": ("show", "model.json"),
+        "paid": ("audit", *table, "--model", "model.json", "--out", "paid.html"),
+        "choose": ("choose", *table, *by, "--at", "1"),
+        "export": ("export", "model.json", "--registry", "entry.yaml", "--regulator", "summary.json"),
+        "little": ("publish-losses", "model.json", *table, "--epsilon", "1"),
+        "book": ("ledger", "init", "book", "--gaussian", "2"),
+        "admitted": ("release", *table, *by, "--epsilon", "1", "--ledger", "book", "--key", "Q1", "--out", "q1.json"),
+        "totals": ("ledger", "totals", "book", "--fail-over", "2"),
     }
     done = {name: _command(folder, *words) for name, words in steps.items()}
     return {**done, "folder": folder}
@@ -129,7 +138,7 @@ def _command(folder: Path, *words: str) -> Outcome:
 
 
 def test_every_step_does_what_it_should(day):
-    refused = {"raw", "draft unfilled"}
+    refused = {"raw", "draft unfilled", "little"}
     codes = {name: one.code for name, one in day.items() if name != "folder"}
     assert codes == {name: 2 if name in refused else 0 for name in codes}, {n: day[n].err for n in codes if codes[n]}
     assert "ward" in day["raw"].err and "admitted" in day["raw"].err
@@ -137,6 +146,12 @@ def test_every_step_does_what_it_should(day):
     assert "5,000 people, 13 features" in day["report"].out
     assert "What privacy costs in accuracy" in day["report"].out and "Confidential" in day["compare"].out
     assert "100 predictions of cost_eur" in day["predict"].out
+    assert "Every cell of the recipe's columns can be read" in day["check"].out
+    assert "per 1, counted from 0 to 110" in day["show"].out and "95% interval" in day["show"].out
+    assert "promised at epsilon = 1" in day["paid"].out and "canary-id-4711" not in day["show"].out
+    assert "this noise was chosen by looking" in day["choose"].out.replace("\n", " ")
+    assert "--even-so" in day["little"].err and "nobody loses more than ε" in day["book"].out
+    assert "5,000 people" in day["totals"].out
 
 
 def test_the_planted_cells_are_in_what_is_confidential(day):
@@ -150,7 +165,9 @@ def test_the_planted_cells_are_in_what_is_confidential(day):
 def test_no_planted_cell_is_found_in_what_is_published(day, trace):
     folder = day["folder"]
     published = {name: (folder / name).read_text() for name in ("model.json", "second.json", "third.json", "red.html")}
-    published |= {name: day[name].out for name in ("release", "release json", "sentence", "sentence json")}
+    published |= {name: (folder / name).read_text() for name in ("q1.json", "entry.yaml", "summary.json")}
+    shown = ("release", "release json", "sentence", "sentence json", "show", "admitted", "check")
+    published |= {name: day[name].out for name in shown}
     # what a shell, a service or a ticket keeps: error streams with every step told, and refusals
     published |= {f"log of {name}": one.err for name, one in day.items() if name != "folder"}
     published["draft"] = (folder / "draft.toml").read_text()
@@ -163,9 +180,10 @@ def test_what_is_left_behind(day):
     """What was asked for and nothing else, readable by its owner alone."""
     folder = day["folder"]
     asked = {"report.html", "losses.csv", "r.html", "red.html", "yes.html", "model.json", "second.json", "third.json"}
-    asked |= {"predictions.csv"}
+    asked |= {"predictions.csv", "paid.html", "q1.json"}
+    public = {"entry.yaml", "summary.json", "book"}
     given = {"patients.csv", "new.csv", "recipe.toml", "readmitted.toml", "draft.toml"}
-    assert {path.name for path in folder.iterdir()} == asked | given
+    assert {path.name for path in folder.iterdir()} == asked | given | public
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in asked} == {0o600}
 
 
