@@ -177,8 +177,8 @@ def finish_rows(Q, sums, squares, y, part, errors, inside, out):  # pragma: no c
     mu, r, length, share, code = out
     wanted, looked, hard = len(length) > 0, len(part) > 0, 0
     _row_sums(Q, sums, mu, r, length)
-    if len(squares):
-        length[:] = squares
+    for i in range(len(squares)):  # one by one: the message of an array assignment takes three seconds to compile
+        length[i] = squares[i]
     for i in range(len(part)):
         part[i] = min(1.0, part[i] / np.sqrt(max(mu[i], TINY)))
     for i in range(len(y)):
