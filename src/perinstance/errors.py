@@ -24,6 +24,10 @@ class InvalidTable(InvalidInput):
     """A table that cannot be audited: missing values, text in a feature, duplicate ids, no rows."""
 
 
+class RepeatedIds(InvalidTable):
+    """A table in which people have several rows, where every row has to be a person."""
+
+
 class TooLarge(InvalidTable):
     """A file that would unpack to more than the limits allow (``perinstance.data.Limits``)."""
 

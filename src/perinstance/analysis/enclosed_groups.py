@@ -68,7 +68,7 @@ class Spectrum:
     vector_lost: float  #: in the length of the vector
 
 
-def has_limit(fit: LinearFit | DualFit, sweep: Sweep, people: GroupRows) -> bool | None:
+def has_limit(fit: LinearFit | DualFit, sweep: Sweep | ExactGram, people: GroupRows) -> bool | None:
     """Tell, exactly, whether the estimate without the group exists; None: some direction is open to everybody."""
     sums = group_sums(fit, sweep, people)
     rank = fmpz_mat(sums[0].normal_equations(fit.penalty).H.tolist()).rank()
@@ -77,22 +77,30 @@ def has_limit(fit: LinearFit | DualFit, sweep: Sweep, people: GroupRows) -> bool
     return None if fmpz_mat(sums[1].normal_equations(fit.penalty).H.tolist()).rank() == rank else False
 
 
-def group_sums(fit: LinearFit | DualFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGram, ExactGram]:
-    """Return the exact sums without and with the group."""
-    intercept = bool(fit.fit_intercept)
+def table_sums(fit: LinearFit | DualFit, sweep: Sweep) -> ExactGram:
+    """Return the exact sums of the data of a fit, in one pass."""
     if sweep.n_features != fit.n_features:
         raise InvalidInput(f"the fit has {fit.n_features} features and the data {sweep.n_features}; pass its own data")
-    table: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, intercept))
+    table: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, bool(fit.fit_intercept)))
     if table.n != fit.n_people:
         raise InvalidInput(f"the fit was made with {fit.n_people} people and the data has {table.n}; pass its own data")
-    own = ExactGram.of(people.X, people.y, intercept)
+    return table
+
+
+def group_sums(fit: LinearFit | DualFit, data: Sweep | ExactGram, people: GroupRows) -> tuple[ExactGram, ExactGram]:
+    """Return the exact sums without and with the group."""
+    table = data if isinstance(data, ExactGram) else table_sums(fit, data)
+    own = ExactGram.of(people.X, people.y, bool(fit.fit_intercept))
     if not people.inside:
         return table, table + own
     return table + ExactGram(-own.entries, own.exponent, -own.n), table
 
 
 def enclosed(
-    fit: LinearFit | DualFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[GroupNeighbours], tuple[Any, bool]]
+    fit: LinearFit | DualFit,
+    people: GroupRows,
+    sweep: Sweep | ExactGram | None,
+    ask: Callable[[GroupNeighbours], tuple[Any, bool]],
 ) -> Any:
     """Return what ``ask`` makes of the neighbours: from the data to as many digits as it wants, else from the fit.
 

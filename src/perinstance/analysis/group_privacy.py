@@ -47,10 +47,11 @@ from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind, weakest, weakest_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism
+from perinstance.sampling import ExactGram
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
-#: The data of a fit: a sweep, or (X, y).
-GroupData = Sweep | tuple[ArrayLike, ArrayLike] | None
+#: The data of a fit: a sweep, (X, y), or their exact sums.
+GroupData = Sweep | tuple[ArrayLike, ArrayLike] | ExactGram | None
 #: Beyond, exponentials are infinite.
 EXPONENT = 1e3
 
@@ -283,7 +284,7 @@ def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> t
 
 def _asked(
     release: Any, fit: Any, X: ArrayLike, y: ArrayLike, inside: bool, sweep: Any
-) -> tuple[Mechanism, GroupRows | None, Sweep | None]:
+) -> tuple[Mechanism, GroupRows | None, Sweep | ExactGram | None]:
     """Return the mechanism, the group and the data; no group where it moves a direction that nothing else determines.
 
     No data where they leave a direction open, group or not: that is for the fit, which takes the shortest estimate.

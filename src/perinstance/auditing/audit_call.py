@@ -16,18 +16,20 @@ from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
 from perinstance.data.checks.identifiers import warn_of_identifiers
+from perinstance.data.persons import PersonTable, by_person
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.engines import default_engine
-from perinstance.engines.dask import DaskSweep
+from perinstance.engines import Cuda, Local, default_engine
+from perinstance.engines.dask import DaskSweep, dask_by_person
 from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress
-from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
+from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable, RepeatedIds
 from perinstance.event_log import LOG
 from perinstance.models.interface import FitHealth
 from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
+from perinstance.releases.base.several_rows import check_answers_persons
 
 MANY_CLIPPED = 0.05  # a share of the people
 
@@ -63,7 +65,8 @@ def audit(
     target
         Instead of ``y``: the column of X that is the target.
     ids
-        A column of X, or one name per person.
+        A column of X, or one name per row. Rows with one id are one person, whose loss is that of all of them together;
+        people stand in the order of their first rows. Without ids every row is a person.
     features
         The columns of X to use; all others by default. A column that looks like an identifier is then warned of
         (``IdentifierAsFeature``), by its name and its first rows.
@@ -117,6 +120,33 @@ def audit(
     named = feature_names(X, table, target, ids, chosen)
     if features is None and preparation is None and table is not X:  # nobody said which columns are features
         warn_of_identifiers(table)
+    more: dict[str, Any] = {"preparation": preparation, "features": named}
+    given: dict[str, Any] = {"delta": delta, "method": method, "engine": engine, "progress": progress}
+    given |= {"outsiders": outsiders, "writer": writer, "out": out}
+    try:
+        return _audited(release, table, **given, more=more)
+    except RepeatedIds:  # which only reading told
+        several = dask_by_person(table) or by_person(table, not release.mechanism().promises)
+        given["writer"] = None if writer is None else LossWriter(writer.path)
+        return _audited(release, several, **given, more=more)
+
+
+def _audited(
+    release: Any,
+    table: Source,
+    delta: float,
+    method: Method,
+    engine: Engine | None,
+    progress: Progress | None,
+    outsiders: tuple[Any, ...] | None,
+    writer: LossWriter | None,
+    out: str | os.PathLike[str] | None,
+    more: dict[str, Any],
+) -> Audit:
+    """Fit without noise, and map over the people."""
+    if isinstance(table, PersonTable):
+        check_answers_persons(release)
+        engine = Local() if isinstance(engine, Cuda) else engine  # people with several rows are for the host
     engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
     if is_folder(out) and not isinstance(sweep, DaskSweep):
@@ -132,7 +162,7 @@ def audit(
         LOG.debug("audit: the confidential fit is made")
         who: Any = sweep
         if outsiders is not None:
-            who = engine.sweep(_outsiders(release, outsiders, table, named, preparation), progress)
+            who = engine.sweep(_outsiders(release, outsiders, table, **more), progress)
         about: dict[str, Any] = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
         if folder is not None:
             known = scatter(**about, sweep=sweep, who=who, folder=folder)
@@ -141,7 +171,7 @@ def audit(
         with nullcontext() if writer is None else writer:
             stream = None if writer is None else LossStream(writer, who, who.source.has_ids)
             answers = walk_people(**about, sweep=sweep, who=who, stream=stream)
-            found = Audit.of(answers, who, **about, preparation=preparation, features=named)
+            found = Audit.of(answers, who, **about, **more)
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
     LOG.info("audit of %s ends", name)
@@ -163,12 +193,16 @@ def _tell_of_clipping(health: FitHealth) -> None:
 
 
 def _outsiders(
-    release: Any, outsiders: Any, table: Source, named: tuple[str, ...] | None, preparation: Preparation | None
+    release: Any,
+    outsiders: Any,
+    table: Source,
+    features: tuple[str, ...] | None,
+    preparation: Preparation | None,
 ) -> Source:
     """Read people outside as the table was read: its features by their names, its classes."""
     new = outsiders_of(outsiders)
     by_recipe = preparation is not None and preparation.columns is not None
-    own = None if named is None or by_recipe else columns_named(new[0], named)
+    own = None if features is None or by_recipe else columns_named(new[0], features)
     asked = read_rows(release, *new, own, preparation, getattr(table, "classes", ()))
     if table.n_features != asked.n_features:
         raise InvalidTable(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.rows_again import WithoutRows, audited_table, picked_rows
+from perinstance.auditing.map_people import WithoutPeople, walk_people
+from perinstance.auditing.rows_again import audited_table, picked_people
 from perinstance.checked_numbers import is_whole, non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.linear.ridge import LinearFit
@@ -162,7 +162,7 @@ def republished(audit: Audit, people: Sequence[Any], X: Any, y: Any = None, **co
     if not len(stay):
         raise InvalidInput("nobody would be left to publish about; take the output down instead")
     with audited_table(audit, X, y, columns) as sweep:
-        rest: Any = WithoutRows(sweep, deleted)
+        rest: Any = WithoutPeople(sweep, deleted)
         fit = audit.release.confidential_fit(rest, "auto")
         again = walk_people(audit.release, fit, rest, rest, True, audit.delta)
     if len(again.epsilon) != len(stay):
@@ -210,13 +210,13 @@ def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[
             f"the loss of several people at once is known for ridge regression and for releases whose loss follows "
             f"from a person's own row, not for this {mechanism.name}; ask for one person at a time"
         )
-    rows, targets = picked_rows(sweep, asked, len(audit))
+    people = picked_people(sweep, asked, len(audit))
 
     def of_group(some: list[int]) -> Pairs:
-        chosen = [asked.index(position) for position in some]
+        group = people.people_picked(np.array([asked.index(position) for position in some]))
+        X, y = group.X, group.y
         if together:
-            return release.moved_together(fit, rows[chosen])
-        X, y = rows[chosen], targets[chosen]
+            return release.moved_together(fit, X)
         with contextlib.suppress(NumericalTrouble):
             found = group_pairs(release, fit, X, y)
             if found.kind == "exact":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +14,15 @@ from numpy.typing import NDArray
 
 from perinstance.data import LossWriter
 from perinstance.engines.protocol import TableSweep
+from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import People
+from perinstance.folds.sweep import People, SteppedSweep
+from perinstance.models.linear.ridge import DualFit, LinearFit
+from perinstance.models.smooth.problem import MinimumAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs import Pairs
+from perinstance.pairs import GeneralGaussian, Pairs
 from perinstance.releases.base.release import BlockLosses, Release, losses_of_block
+from perinstance.releases.base.several_rows import by_number_of_rows
 
 #: rows written at once; the file does not depend on how the table was cut into blocks
 ROWS = 1 << 17
@@ -59,8 +64,92 @@ class PeopleAnswers:
 
 
 def together(blocks: Sequence[Block]) -> Block:
-    """Put the rows of blocks behind each other."""
-    return Block(np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks]))
+    """Put the people of blocks behind each other."""
+    starts = None
+    if any(block.starts is not None for block in blocks):
+        sizes = [np.ones(len(b), dtype=np.int64) if b.starts is None else np.diff(b.starts) for b in blocks]
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+    return Block(X, y, starts=starts)
+
+
+class WithoutPeople(SteppedSweep):
+    """A sweep that leaves some people out.
+
+    Where every row is a person it is for one thread: blocks come in order, and people are counted.
+    """
+
+    def __init__(self, sweep: Any, positions: Iterable[int]) -> None:
+        self.sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
+        self._starts = getattr(getattr(sweep, "source", None), "starts", None)
+        gone = len(self._positions) if self._starts is None else int(np.diff(self._starts)[self._positions].sum())
+        self.n_rows = None if sweep.n_rows is None else sweep.n_rows - gone
+
+    def stepped(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
+        """Return the step over what is left of a block."""
+        counted = 0
+
+        def skip(block: Block) -> Any:
+            nonlocal counted
+            first = counted if self._starts is None else int(np.searchsorted(self._starts, block.start))
+            counted += block.n_people
+            here = self._positions - first
+            here = here[(here >= 0) & (here < block.n_people)]
+            if not len(here):
+                return step(block)
+            return step(block.people_picked(np.delete(np.arange(block.n_people), here)))
+
+        return skip
+
+
+def answer_open(
+    release: Any, fit: Any, sweep: Any, rows: Block, inside: bool, at: NDArray[np.intp] | None = None
+) -> People:
+    """Answer for the people whom a map left open; those with several rows one by one.
+
+    A linear model is answered by exact sums of the table, a smooth one by refits, for which ``at`` says where in the
+    table the people stand.
+    """
+    if rows.starts is None:
+        found: People = release.refine(fit, sweep, rows, inside)
+        return found
+    from perinstance.analysis.enclosed_groups import table_sums
+    from perinstance.analysis.group_privacy import group_pairs
+
+    def several(block: Block) -> People:
+        first: People = release.persons(fit, block, block.starts, inside)
+        if isinstance(fit, MinimumAudit) and at is not None and rows.starts is not None:
+            places = at[np.diff(rows.starts) != 1]
+            refits = []
+            for i, place in enumerate(places):
+                rest = WithoutPeople(sweep, [place])
+                refits.append(release.refit_person(fit, rest, block.people_picked(np.array([i]))))
+                sweep.tell("refit", i + 1, len(places))
+            found = type(first.pairs).concatenate([one.pairs for one in refits])
+            return People(first.leverage, first.residual, found)
+        if not isinstance(fit, LinearFit | DualFit) or release.mechanism().noise != "gaussian":
+            return replace(first, open=None)
+        sums, pairs = None, []
+        for i in range(len(first.leverage)):
+            person = block.people_picked(np.array([i]))
+            pair = None
+            with contextlib.suppress(NumericalTrouble):
+                pair = group_pairs(release, fit, person.X, person.y, inside=inside)
+            if pair is None or pair.kind != "exact":
+                sums = table_sums(fit, sweep) if sums is None else sums
+                pair = group_pairs(release, fit, person.X, person.y, inside=inside, sweep=sums)
+            pairs.append(infinite_as(pair, first.pairs))
+            sweep.tell("refit", i + 1, len(first.leverage))
+        return People(first.leverage, first.residual, type(first.pairs).concatenate(pairs))
+
+    return by_number_of_rows(rows, lambda singles: release.refine(fit, sweep, singles, inside), several)
+
+
+def infinite_as(pair: Pairs, like: Pairs) -> Pairs:
+    """Return a group's pair as one of the type of the others; another type stands for an infinite loss."""
+    if isinstance(pair, type(like)):
+        return pair
+    return GeneralGaussian([[np.inf]], [[np.inf]], pair.codes)
 
 
 def walk_people(
@@ -85,7 +174,8 @@ def walk_people(
     answers = PeopleAnswers.of(parts)
     if answers.rows is None:
         return answers
-    return answers.with_open(release.refine(fit, sweep, answers.rows, inside), delta)
+    at = answers.open if who is sweep else None
+    return answers.with_open(answer_open(release, fit, sweep, answers.rows, inside, at), delta)
 
 
 class LossStream:

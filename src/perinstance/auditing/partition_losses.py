@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.auditing.loss_sketch import QUANTILE_ERROR, LossSketch
-from perinstance.auditing.map_people import PeopleAnswers, together
+from perinstance.auditing.map_people import PeopleAnswers, answer_open, together
 from perinstance.data import LossWriter, private_file, private_folder
 from perinstance.engines import TableSweep
 from perinstance.engines.dask import DaskSweep, result, results
@@ -43,7 +43,7 @@ BUCKETS = 16  #: at most: a worker holds one bucket of everybody's hashes, eight
 class PeopleSketch:
     """What is known of the people of some partitions, in little room; adding two gives both."""
 
-    rows: tuple[int, ...]  #: of each partition
+    rows: tuple[int, ...]  #: people of each partition
     open: dict[int, Block]  #: by partition, rows of people who could not be answered there; it was not written then
     losses: LossSketch
     leverage: LossSketch
@@ -93,7 +93,7 @@ class WriteLosses:
     def __call__(self, number: int, blocks: tuple[Block, ...]) -> PeopleSketch:
         """Return the sketch of one partition."""
         step = partial(losses_of_block, release=self.release, fit=self.fit, inside=self.inside, delta=self.delta)
-        rows = sum(len(block) for block in blocks)
+        rows = sum(block.n_people for block in blocks)
         if not blocks:
             return PeopleSketch.of(0, None, {}, {})
         found = PeopleAnswers.of([checked_step(step, block, self.cells) for block in blocks])
@@ -142,12 +142,12 @@ def scatter(
         found = reduce(add, who.each_partition(step, "map", join=JOINED))
         if not sum(found.rows):
             raise InvalidTable("the table has no rows; there is nobody to audit")
-        refined = sum(len(block) for block in found.open.values())
+        refined = sum(block.n_people for block in found.open.values())
         if refined:
-            people = release.refine(fit, sweep, together(list(found.open.values())), inside)
+            people = answer_open(release, fit, sweep, together(list(found.open.values())), inside)
             better, start = {}, 0
             for number, block in found.open.items():
-                at = slice(start, start := start + len(block))
+                at = slice(start, start := start + block.n_people)
                 better[number] = People(people.leverage[at], people.residual[at], people.pairs[at])
             again = who.each_partition(replace(step, better=better), "map", list(better), JOINED)
             found = replace(reduce(add, again, found), rows=found.rows, open={})

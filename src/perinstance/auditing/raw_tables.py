@@ -12,6 +12,7 @@ import pyarrow as pa
 from perinstance.data import read_table
 from perinstance.data.files.load_whole import two_classes, yes_or_no
 from perinstance.data.memory.columns import DeclaredWords, plain_array
+from perinstance.data.persons import by_person
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.cuda import device_source, is_on_device
@@ -66,8 +67,11 @@ def read_rows(
             named["preparation"] = yes_or_no(target, declared[0], declared[1], others_missing=True)
         else:
             named["preparation"] = two_classes(X, target)
-    read = dask_source if is_dask(X) else read_table
-    return read(X, y, target=target, classes=words, **named)
+    if is_dask(X):
+        return dask_source(X, y, target=target, classes=words, **named)
+    table = read_table(X, y, target=target, classes=words, several=True, **named)
+    # ids of a file are known when it was read; the rows of a promise may hold anything
+    return by_person(table, not release.mechanism().promises) if table.ids is not None else table
 
 
 def outsiders_of(outsiders: Any) -> tuple[Any, Any, None, Any]:
@@ -86,7 +90,8 @@ def read_again(
     own = None if audit.features is None or by_recipe else columns_named(X, audit.features)
     if own is not None and features is not None and sorted(map(str, features)) != sorted(audit.features):
         raise InvalidTable("features= names other columns than those audited; leave it away")
-    return read_rows(audit.release, X, y, target, ids, features if own is None else own, audit.preparation, **more)
+    table = read_rows(audit.release, X, y, target, ids, features if own is None else own, audit.preparation, **more)
+    return table if audit.n_rows is None else by_person(table)
 
 
 def column_labels(X: Any) -> tuple[Any, ...] | None:

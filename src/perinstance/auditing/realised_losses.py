@@ -99,6 +99,11 @@ def realised(audit: Any, published: Any, X: Any, y: Any = None, *, outsiders: An
         raise InvalidInput(
             "outsiders= are the people outside: pass them, as to audit, for an audit of outsiders and for no other"
         )
+    if audit.n_rows is not None:
+        raise RefusedModel(
+            "what one output told is known where every row is a person, and here people have several; ask for "
+            "audit.epsilon, which holds for every output"
+        )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")
     with audited_table(audit, X, y, columns) as sweep:

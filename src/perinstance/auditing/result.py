@@ -94,6 +94,7 @@ class Audit:
     refined: int = 0
     preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
     features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
+    n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
 
     @classmethod
     def of(cls, answers: PeopleAnswers, who: TableSweep, **more: Any) -> Audit:
@@ -107,6 +108,7 @@ class Audit:
             residuals=answers.residual,
             n_features=who.n_features,
             refined=len(answers.open),
+            n_rows=None if who.n_rows == len(answers.epsilon) else who.n_rows,
             **more,
         )
 
@@ -116,7 +118,8 @@ class Audit:
     def __repr__(self) -> str:
         # no value: a repr ends up in logs
         where = "in the data" if self.inside else "outside the data"
-        return f"Audit({len(self):,} people {where}, {type(self.release).__name__}, delta={self.delta:g})"
+        rows = "" if self.n_rows is None else f" with {self.n_rows:,} rows"
+        return f"Audit({len(self):,} people{rows} {where}, {type(self.release).__name__}, delta={self.delta:g})"
 
     @property
     def epsilon(self) -> Any:
@@ -191,12 +194,14 @@ class Audit:
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each.
 
+        There is one label per person, in the order of the audit; of one per row that of a person's first row counts.
+
         People without a label (None, NaN) are the group ``"missing"``. Several groupings by their names, a mapping or a
         frame of labels, are put below each other, with their names in a column ``by``.
         """
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             return self._by_several(groups)
-        groups = in_order_of(self.flavour, groups, "groups")
+        groups = self.person_labels(in_order_of(self.flavour, groups, "groups"))
         labels = np.asarray(groups)
         check_labels(labels, len(self))
         if labels.dtype.kind not in "iub":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.auditing.map_people import WithoutPeople, answer_open, together
 from perinstance.auditing.raw_tables import read_again, refuse_other_people
 from perinstance.engines import Local, LocalSweep
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import SteppedSweep
-from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.several_rows import people_with_rows
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -38,38 +38,18 @@ def audited_table(audit: Audit, X: Any, y: Any, columns: dict[str, Any]) -> Iter
         yield sweep
 
 
-def picked_rows(sweep: TableSweep, positions: Sequence[int], n: int) -> tuple[Floats, Floats]:
-    """Pick some rows out of the blocks, in the order asked for; the table must have ``n`` rows."""
-    X, y, start = np.empty((len(positions), sweep.n_features)), np.empty(len(positions)), 0
+def picked_people(sweep: TableSweep, positions: Sequence[int], n: int) -> Block:
+    """Pick some people's rows out of the blocks, in the order asked for; the table must have ``n`` people."""
+    found: dict[int, Block] = {}
+    first = 0
     for block in sweep.map(lambda block: block):
-        for k, at in enumerate(positions):
-            if start <= at < start + len(block):
-                X[k], y[k] = block.X[at - start], block.y[at - start]
-        start += len(block)
-    if start != n:
-        raise InvalidInput(f"the table has {start} rows and the audit {n} people; pass the table that was audited")
-    return X, y
-
-
-class WithoutRows(SteppedSweep):
-    """A sweep that leaves some rows out; one thread, so that blocks come in order and rows can be counted."""
-
-    def __init__(self, sweep: TableSweep, positions: Iterable[int]) -> None:
-        self.sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
-        self.n_rows = None if sweep.n_rows is None else sweep.n_rows - len(self._positions)
-
-    def stepped(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
-        """Return the step over what is left of a block."""
-        start = 0
-
-        def skip(block: Block) -> Any:
-            nonlocal start
-            here = self._positions - start
-            start += len(block)
-            here = here[(here >= 0) & (here < len(block))]
-            return step(block.picked(np.delete(np.arange(len(block)), here)) if len(here) else block)
-
-        return skip
+        for at in positions:
+            if first <= at < first + block.n_people:
+                found[at] = block.people_picked(np.array([at - first]))
+        first += block.n_people
+    if first != n:
+        raise InvalidInput(f"the table has {first} people and the audit {n}; pass the table that was audited")
+    return together([found[at] for at in positions])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +84,17 @@ def recheck(audit: Audit, X: Any, y: Any = None, **columns: Any) -> tuple[Rechec
     chosen: dict[int, str] = {}  # in a tiny table they may be the same person
     for name, place in places:
         chosen.setdefault(finite[place], name)
-    answers = []
+    answers: list[Recheck] = []
+    if not chosen:
+        return ()
     with audited_table(audit, X, y, columns) as sweep:
-        rows, labels = picked_rows(sweep, list(chosen), len(audit))
+        asked = picked_people(sweep, list(chosen), len(audit))
         for k, (at, name) in enumerate(chosen.items()):
-            rest, person = WithoutRows(sweep, [at]), Block(rows[k : k + 1], labels[k : k + 1])
+            rest, person = WithoutPeople(sweep, [at]), asked.people_picked(np.array([k]))
             fit = audit.release.confidential_fit(rest, "exact")
-            people = audit.release.people(fit, person, inside=False)
+            people = people_with_rows(audit.release, fit, person, inside=False)
             if people.open is not None and people.open.any():
-                people = audit.release.refine(fit, rest, person, inside=False)
+                people = answer_open(audit.release, fit, rest, person, inside=False)
             refitted = float(people.pairs.epsilon(audit.delta)[0])
             kind = weakest(audit.pairs[at].kind, people.pairs.kind)
             answers.append(Recheck(name, at, float(audit.losses[at]), refitted, kind))
@@ -163,7 +145,7 @@ def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: An
     """Name what is rare about the rows of the ``count`` most exposed people.
 
     Without column j the leverage ``x'G^-1 x``, ``G = X'X`` (centred when the model has an intercept), is smaller by
-    ``u_j^2 / (G^-1)_jj`` with ``u = G^-1 x``; the features for which that is most are named.
+    ``u_j^2 / (G^-1)_jj`` with ``u = G^-1 x``; the features for which that is most are named. Several rows add up.
     """
     if not audit.inside:
         raise InvalidInput("rare features are those of people of the table; these are outsiders")
@@ -177,15 +159,17 @@ def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: An
         if sweep.n_features > MOST_FEATURES:
             return ()
         sums, names = sweep.fold(moments), sweep.source.names
-        rows, _ = picked_rows(sweep, positions, len(audit))
+        asked = picked_people(sweep, positions, len(audit))
+        rows, starts = asked.X, np.arange(len(asked)) if asked.starts is None else asked.starts[:-1]
     n, total, G = sums[-1, -1], sums[-1, :-1], sums[:-1, :-1]
     if audit.release.mechanism().fit_intercept:
         G, rows = G - np.outer(total, total) / n, rows - total / n
     inverse = np.linalg.pinv(G, hermitian=True)
     u, scale = rows @ inverse, np.diag(inverse)
-    whole = np.einsum("ij,ij->i", rows, u)[:, None]
+    whole = np.add.reduceat(np.einsum("ij,ij->i", rows, u), starts)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.nan_to_num(u**2 / scale / whole, posinf=0.0)  # a constant column, a row of zeros: nothing
+        squares = np.add.reduceat(u**2, starts)
+        shares = np.nan_to_num(squares / scale / whole, posinf=0.0)  # a constant column, a row of zeros: nothing
     found = []
     for at, part in zip(positions, np.minimum(shares, 1.0), strict=True):
         order = [int(j) for j in np.argsort(-part, kind="stable")[:NAMED] if part[j] >= LEAST_SHARE]

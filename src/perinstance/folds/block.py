@@ -24,14 +24,31 @@ class Block:
     y: NDArray
     start: int = 0  #: number of the first row, counting from 0
     ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
+    #: where each person's rows begin, and the end of the last one's; None: every row is a person
+    starts: NDArray[np.int64] | None = None
+
+    @property
+    def n_people(self) -> int:
+        """The number of people whose rows these are."""
+        return len(self.y) if self.starts is None else len(self.starts) - 1
 
     def picked(self, rows: NDArray) -> Block:
         """Return some of the rows, by a mask or by positions."""
         return Block(self.X[rows], self.y[rows], self.start)
 
+    def people_picked(self, people: NDArray) -> Block:
+        """Return all rows of some of the people, by a mask or by positions."""
+        if self.starts is None:
+            return self.picked(people)
+        chosen = np.flatnonzero(people) if people.dtype == bool else people
+        sizes = np.diff(self.starts)[chosen]
+        ends = np.cumsum(sizes)
+        rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.starts[chosen] - (ends - sizes), sizes)
+        return Block(self.X[rows], self.y[rows], self.start, starts=np.concatenate([[0], ends]))
+
     def with_target(self, y: NDArray) -> Block:
         """Return the same rows with another target."""
-        return Block(self.X, y, self.start)
+        return Block(self.X, y, self.start, starts=self.starts)
 
     def __len__(self) -> int:
         return len(self.y)

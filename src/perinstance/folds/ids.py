@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidTable
+from perinstance.errors import InvalidTable, RepeatedIds
 from perinstance.numerics.compilation import exact_kernel
 
 
@@ -80,11 +80,11 @@ def repeated_people(ids: pa.ChunkedArray) -> int:
     return int(pc.sum(pc.greater(pc.value_counts(ids).field("counts"), 1)).as_py() or 0)
 
 
-def several_rows(people: int, at_least: str = "", or_declare: bool = False) -> InvalidTable:
+def several_rows(people: int, at_least: str = "", or_declare: bool = False) -> RepeatedIds:
     """Return the refusal of a table in which people have several rows: what holds for a row does not hold for them."""
     declare = ", or declare rows_per_person (at the shell: --rows-per-person)" if or_declare else ""
     have = "person has" if people == 1 else "people have"
-    return InvalidTable(
+    return RepeatedIds(
         f"ids repeat: {at_least}{people:,} {have} several rows, and what is promised or told holds for one row; make "
         "one row of each person's rows (their sum, mean or latest), by a rule fixed without looking at the outcome"
         f"{declare}"

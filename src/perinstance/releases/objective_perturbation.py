@@ -16,6 +16,7 @@ from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference.equation import bounded_draw
 from perinstance.inference.table import About, PublishedInference
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
+from perinstance.models.linear.several_rows import person_movements
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.problem_registry import problem_of
@@ -26,7 +27,7 @@ from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
-from perinstance.pairs import ObjectivePair
+from perinstance.pairs import GeneralGaussian, ObjectivePair
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
@@ -131,6 +132,17 @@ class ObjectivePerturbation(AnsweringModel):
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
         return self._exact(fit, refined(fit, sweep, X, y, inside), squared_lengths(X))
+
+    def persons(self, fit: Any, block: Block, starts: NDArray[np.int64], inside: bool = True) -> People:
+        """Map: people with several rows are all left open; ``analysis.group_pairs`` answers one by one (MATH 12)."""
+        if not isinstance(fit, LinearFit | DualFit):
+            raise RefusedModel(
+                "what a person with several rows moves is known of objective perturbation of linear models, not of "
+                "logistic regression; make one row of each person's rows, or use OutputPerturbation"
+            )
+        found = person_movements(fit, block.X, block.y, starts, inside)
+        far, opened = np.full((len(found.open), 1), np.inf), np.ones(len(found.open), dtype=bool)
+        return People(found.leverage, found.residual, GeneralGaussian(far, far, "upper"), opened)
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""

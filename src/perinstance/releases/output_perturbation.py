@@ -17,8 +17,10 @@ from perinstance.inference.equation import Estimated
 from perinstance.inference.table import About, PublishedInference
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
+from perinstance.models.linear.several_rows import person_movements
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.problem import SmoothAudit
+from perinstance.models.smooth.problem import MinimumAudit, SmoothAudit
+from perinstance.models.smooth.several_rows import person_movement, refit_without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, in_units
 from perinstance.numerics.rounding import ASYMMETRY
@@ -61,6 +63,28 @@ class PerturbedEstimate(AnsweringModel):
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         return self._people(fit, self.problem().refine(fit, sweep, block, inside))
+
+    def persons(self, fit: Any, block: Block, starts: NDArray[np.int64], inside: bool = True) -> People:
+        """Map: the pairs of people with several rows (MATH 12)."""
+        if isinstance(fit, MinimumAudit):
+            if not inside:
+                raise RefusedModel(
+                    f"what people outside with several rows would move is known of linear models, not of "
+                    f"{type(self.estimator).__name__}; ask for the people inside"
+                )
+            return self._people(fit, person_movement(fit, block, starts))
+        if not isinstance(fit, LinearFit | DualFit):
+            raise RefusedModel(
+                f"what a person with several rows moves is known of linear and smooth models, not of "
+                f"{type(self.estimator).__name__}; make one row of each person's rows"
+            )
+        found = person_movements(fit, block.X, block.y, starts, inside)
+        opened = found.open if found.open.any() else None
+        return self._people(fit, Movement(found.leverage, found.residual, found.distance, found.code, opened))
+
+    def refit_person(self, fit: Any, rest: Sweep, block: Block) -> People:
+        """Answer for one person of a smooth model, whose rows are the block; ``rest`` goes over all others' rows."""
+        return self._people(fit, refit_without(fit, rest, block))
 
     def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
         """Return the pairs of people of a linear model of whom leverage, residual and length are known."""

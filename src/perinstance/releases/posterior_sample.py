@@ -22,8 +22,10 @@ from perinstance.models.linear.ridge import (
     refined,
     without,
 )
+from perinstance.models.linear.several_rows import person_spectra
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs import PosteriorSamplePair
+from perinstance.numerics.rounding import NORM_UP
+from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
@@ -95,6 +97,13 @@ class PosteriorSample(Publishing):
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         return self.from_row_statistics(fit, refined(fit, sweep, X, y, inside, self.residual_floor))
+
+    def persons(self, fit: LinearFit | DualFit, block: Block, starts: NDArray[np.int64], inside: bool = True) -> People:
+        """Map: the pairs of people with several rows, one coordinate for each row (MATH 12)."""
+        scale = self.residual_floor
+        found = person_spectra(fit, block.X, block.y, starts, inside, scale)
+        pairs = GeneralGaussian(found.excess, found.shift / scale * NORM_UP, found.rough.astype(np.uint8))
+        return People(found.leverage, found.residual, pairs, found.open if found.open.any() else None)
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""

@@ -85,6 +85,7 @@ def read_table(
     features: Any = None,
     preparation: Preparation | None = None,
     classes: tuple[str, ...] | None = None,
+    several: bool = False,
 ) -> Source:
     """Make a source of blocks of whatever the caller has.
 
@@ -97,13 +98,15 @@ def read_table(
     target : column of X, optional
         Its name (its number, for numpy).
     ids : column of X, or one id per row, optional
-        Strings as written, or whole numbers; each occurs once.
+        Strings as written, or whole numbers.
     features : columns of X, optional
         Which columns to use; all others by default.
     preparation : Preparation, optional
         What turns raw rows into numbers: a recipe, or steps that learn nothing.
     classes : words, optional
         Not None: the target may be words. These are its classes; none of them: those of this table.
+    several : bool
+        Whether an id may repeat: people have several rows then (``persons.by_person``).
 
     Examples
     --------
@@ -145,7 +148,7 @@ def read_table(
         raise InvalidTable("the table has no features; at least one column besides the target and the ids is needed")
     if names is None and ids is not None:
         names = _given_ids(in_order_of(X, ids, "ids"), n)
-    if names is not None:
+    if names is not None and not several:
         refuse_duplicates(names)
     return Table(columns, vector, names, flavour, rereadable=preparation is None)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from perinstance.engines.dask.engine import Dask, DaskSweep
 from perinstance.engines.dask.graph_runs import active_client, result, results
-from perinstance.engines.dask.tables import DaskTable, dask_source, is_dask, partition_labels, zeros_for
+from perinstance.engines.dask.tables import DaskTable, dask_by_person, dask_source, is_dask, partition_labels, zeros_for
 
 __all__ = [
     "Dask",
     "DaskSweep",
     "DaskTable",
     "active_client",
+    "dask_by_person",
     "dask_source",
     "is_dask",
     "partition_labels",

@@ -13,11 +13,13 @@ import pyarrow as pa
 from perinstance.data import read_labels
 from perinstance.data.checks.cells import as_floats, refuse_types, type_word
 from perinstance.data.memory.table import read_table
+from perinstance.data.persons import by_person
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS
 from perinstance.data.source import Flavour, Piece, Source
 from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
 
+TARGET = "perinstance target"  #: the name of a target that travels with a shuffled frame
 PART_BYTES = 64 << 20  #: of numbers in one partition of a file, or one row group where that is more
 
 
@@ -66,7 +68,7 @@ def dask_source(
     examples = [one.head(EXAMPLE_ROWS, npartitions=-1) for one in columns]
     if not len(examples[0]):
         raise InvalidTable("the table has no rows; there is nobody to audit")
-    like = read_table(*examples, **choice)
+    like = read_table(*examples, **choice, several=True)
     return DaskTable(
         delayed_blocks=_delayed(partial(_frame_blocks, choice), *(one.to_delayed() for one in columns)),
         n_features=like.n_features,
@@ -77,7 +79,26 @@ def dask_source(
         has_ids=ids is not None,
         classes=choice.get("classes") or (),
         frame=X,
+        by_person=partial(_shuffled, columns, choice),
     )
+
+
+def _shuffled(columns: tuple[Any, ...], choice: dict[str, Any]) -> DaskTable:
+    """Bring each person's rows into one partition, by a shuffle of the cluster."""
+    frame, others = columns[0], {name: one for name, one in choice.items() if name != "target"}
+    if len(columns) == 2:  # the target travels with its rows
+        frame, target = frame.assign(**{TARGET: columns[1]}), TARGET
+    else:
+        target = choice["target"]
+    source = dask_source(frame.shuffle(choice["ids"]), target=target, **others)
+    read = partial(_frame_blocks, {**choice, "target": target, "several": True})
+    return replace(source, delayed_blocks=_delayed(read, source.frame.to_delayed()), by_person=None)
+
+
+def dask_by_person(source: Source) -> DaskTable | None:
+    """Return a data frame in which people have several rows with each person's in one place; None of other sources."""
+    shuffled = getattr(source, "by_person", None)
+    return None if shuffled is None else shuffled()
 
 
 def _of_arrays(X: Any, y: Any) -> DaskTable:
@@ -119,6 +140,7 @@ class DaskTable:
     has_ids: bool = False
     classes: tuple[str, ...] = ()  #: the words that the target's codes stand for
     frame: Any = None  #: the data frame, for its other columns
+    by_person: Callable[[], DaskTable] | None = None  #: gives the table with each person's rows in one partition
     ids: None = None
     rereadable: bool = True
     first_row: int = 0
@@ -138,12 +160,16 @@ def _frame_blocks(choice: dict[str, Any], *columns: Any) -> tuple[Block, ...]:
     """Run on a worker; a partition without rows has no blocks."""
     if not len(columns[0]):
         return ()
+    if choice.get("several"):  # a shuffle leaves the order of rows open, and a partition may be read twice
+        columns = (columns[0].sort_values(choice["ids"], kind="stable"), *columns[1:])
     source = read_table(*columns, **choice)
-    blocks = []
+    source = by_person(source) if choice.get("several") else source
+    blocks, person = [], 0
     for piece in source.pieces():
         block = piece()
-        ids = None if source.ids is None else pa.concat_arrays(source.ids.slice(block.start, len(block)).chunks)
-        blocks.append(replace(block, ids=ids))
+        names = None if source.ids is None else source.ids.slice(person, block.n_people)
+        blocks.append(replace(block, ids=None if names is None else pa.concat_arrays(names.chunks)))
+        person += block.n_people
     return tuple(blocks)
 
 

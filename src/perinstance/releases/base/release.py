@@ -117,6 +117,8 @@ class BlockLosses:
 
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:
     """Map: each person's pair and its epsilon at delta; an engine may have its own way (``engines.cuda.catalogue``)."""
-    people = release.people(fit, block, inside)
+    from perinstance.releases.base.several_rows import people_with_rows
+
+    people = people_with_rows(release, fit, block, inside)
     epsilon = people.pairs.epsilon(delta)
-    return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))
+    return BlockLosses(people, epsilon, None if people.open is None else block.people_picked(people.open))

@@ -1,0 +1,117 @@
+"""Tables in which people have several rows: the rows of one person are brought next to each other, once.
+
+People stand in the order of their first rows, whatever the order of the others. A table in memory is copied into that
+order, a file into a nameless private file, which only this process can read and which goes with it: what is resident is
+for the operating system to decide.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from perinstance.data.checks.cells import is_finite, refuse_missing
+from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, keep, rows_per_block
+from perinstance.errors import ScratchFull
+from perinstance.folds.block import Block
+from perinstance.folds.ids import person_codes
+from perinstance.numerics.array_types import Floats
+
+#: bytes up to which the rows are kept in memory; beyond, in the private file. Changes only speed.
+IN_MEMORY = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PersonTable:
+    """A ``Source`` whose blocks hold whole people: ``Block.starts`` says where each one's rows begin."""
+
+    X: NDArray
+    y: Floats
+    starts: NDArray[np.int64]  #: (people + 1,)
+    order: NDArray[np.int64]  #: the caller's number of each row
+    ids: pa.ChunkedArray  #: one per person
+    names: tuple[str, ...] | None
+    numbers: tuple[int, ...] | None
+    flavour: Flavour
+    classes: tuple[str, ...] = ()
+    first_row: int = 0
+    rereadable: bool = True
+    has_ids: bool = True
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        keep(self, n_rows=len(self.y), n_features=self.X.shape[1])
+
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
+        """See ``Source``; nobody's rows are in two blocks."""
+        rows, person = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES), 0
+        while person < len(self.starts) - 1:
+            last = int(np.searchsorted(self.starts, self.starts[person] + rows, side="right")) - 1
+            last = max(person + 1, last)
+            yield partial(self._block, person, last)
+            person = last
+
+    def _block(self, person: int, last: int) -> Block:
+        start, stop = int(self.starts[person]), int(self.starts[last])
+        return Block(self.X[start:stop], self.y[start:stop], start, starts=self.starts[person : last + 1] - start)
+
+
+def by_person(source: Source, look: bool = True) -> Source:
+    """Return the table with each person's rows next to each other; the table itself where nobody has two.
+
+    ``look``: NaN and infinity are refused here, by the caller's numbers of rows; else whoever sweeps over the rows sees
+    them.
+    """
+    if not source.has_ids or isinstance(source, PersonTable):
+        return source
+    ids = source.ids
+    if ids is None:  # they come with the blocks
+        ids = pa.chunked_array([block.ids for block in (piece() for piece in source.pieces())])
+    codes = person_codes(ids)
+    sizes = np.bincount(codes)
+    if len(sizes) == len(codes):
+        return source
+    order = np.argsort(codes, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    X, y = np.empty((0, 0)), np.empty(0)
+    for piece in source.pieces():
+        block = piece()
+        if not len(y):
+            X, y = _room((len(codes), source.n_features), block.X.dtype), np.empty(len(codes))
+        if look and not is_finite(block.X, block.y):
+            refuse_missing(block.X, block.y, block.start + source.first_row, source.names, source.numbers)
+        rows = place[block.start : block.start + len(block)]
+        X[rows], y[rows] = block.X, block.y
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return PersonTable(
+        X=X,
+        y=y,
+        starts=starts,
+        order=order,
+        ids=ids.take(pa.array(order[starts[:-1]])),
+        names=source.names,
+        numbers=source.numbers,
+        flavour=Flavour(source.flavour.kind),  # an index is one of rows
+        classes=getattr(source, "classes", ()),
+    )
+
+
+def _room(shape: tuple[int, int], dtype: np.dtype) -> NDArray:
+    """Return room for the rows: in memory, or in a private file without a name."""
+    if shape[0] * shape[1] * dtype.itemsize <= IN_MEMORY:
+        return np.empty(shape, dtype)
+    try:
+        with tempfile.TemporaryFile(prefix="perinstance-") as file:  # the mapping keeps it
+            return np.memmap(file, dtype=dtype, shape=shape, mode="w+")
+    except OSError as error:
+        raise ScratchFull(
+            f"the private scratch file could not be made ({error.strerror}); point TMPDIR to a disk with more room"
+        ) from None
