@@ -90,7 +90,9 @@ def test_one_blas_thread_inside():
 
 
 def test_whoever_leaves_last_gives_blas_its_threads_back(monkeypatch):
-    inside = type(ONE_BLAS_THREAD)()  # nobody else is inside this one: a walk that waits for its reader may be in the other
+    inside = type(
+        ONE_BLAS_THREAD
+    )()  # nobody else is inside this one: a walk that waits for its reader may be in the other
     monkeypatch.setattr("perinstance.engines.local.ONE_BLAS_THREAD", inside)
 
     def threads():

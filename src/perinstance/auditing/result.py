@@ -95,6 +95,7 @@ class Audit:
     preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
     features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
     n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
+    first_rows: NDArray[np.int64] | None = None  #: where people have several rows: each one's first in the table
 
     @classmethod
     def of(cls, answers: PeopleAnswers, who: TableSweep, **more: Any) -> Audit:
@@ -109,6 +110,7 @@ class Audit:
             n_features=who.n_features,
             refined=len(answers.open),
             n_rows=None if who.n_rows == len(answers.epsilon) else who.n_rows,
+            first_rows=getattr(who.source, "first_rows", None),
             **more,
         )
 
@@ -217,13 +219,19 @@ class Audit:
             raise InvalidInput("by needs at least one grouping; pass labels, or {'ward': labels}")
         columns: dict[str, list[Any]] = {}
         for name in names:
-            groups_of_one = in_order_of(self.flavour, groups[name], "groups")
+            groups_of_one = self.person_labels(in_order_of(self.flavour, groups[name], "groups"))
             check_labels(np.asarray(groups_of_one), len(self))
             part = by_group(self.losses, self.pairs.codes, label_texts(groups_of_one).astype(str))
             columns.setdefault("by", []).extend([str(name)] * len(part["group"]))
             for key, values in part.items():
                 columns.setdefault(key, []).extend(values)
         return type(self.flavour)(self.flavour.kind).frame({key: np.array(one) for key, one in columns.items()})
+
+    def person_labels(self, labels: Any) -> Any:
+        """Return one label per person of one per row: that of the first row; those of people stay as they are."""
+        if self.first_rows is None or len(labels) != self.n_rows:
+            return labels
+        return np.asarray(labels, dtype=object)[self.first_rows]
 
     def columns(self) -> dict[str, Any]:
         """Return id (if any), epsilon, leverage, residual and kind as plain columns. Confidential."""
@@ -250,7 +258,8 @@ class Audit:
         """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed.
 
         A smooth model (logistic, Poisson, ...) wants the table that was audited, passed as to ``audit``: it is read
-        again to refit those who come close and to expand the objective. Linear models do not need it.
+        again to refit those who come close and to expand the objective. Linear models do not need it. Whoever joins
+        has one row.
         """
         from perinstance import analysis
 
@@ -274,7 +283,7 @@ class Audit:
 
     def _compare(self, limit: float, whose: str) -> None:
         """Warn the curator when somebody of the table lost more than a statement for people within bounds allows."""
-        if self.inside and float(self.losses.max()) > limit:
+        if self.inside and self.n_rows is None and float(self.losses.max()) > limit:
             warnings.warn(
                 f"somebody of this table lost more than {whose}: most likely the table breaks the bounds, and then the "
                 "statement is not about everybody in it; audit.rows_beyond(x_bound, y_bound, X, y) counts them",

@@ -109,6 +109,7 @@ def audit(
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
         answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
+    labels = {name: answer.person_labels(of) for name, of in labels.items()}
     charge_audit(ledger, store, key, answer, fixed_in_advance)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)

@@ -86,8 +86,9 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     out.print(f"[bold]{escape(release_line(audit.release))}[/bold]")
-    count = f"{words.people(len(epsilon))}, {words.features(audit.health.n_features)}"
-    out.print(f"{count}, δ = {audit.delta:g}, add/remove one row")
+    count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}"
+    unit = "row" if audit.n_rows is None else "person with all their rows"
+    out.print(f"{count}, δ = {audit.delta:g}, add/remove one {unit}")
     out.print(_quantiles(epsilon, told))
     if told.redact:
         out.print("Redacted: single people, extremes and groups of fewer than 40 people are left out.")

@@ -20,7 +20,7 @@ from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, keep, rows_per_block
 from perinstance.errors import ScratchFull
 from perinstance.folds.block import Block
-from perinstance.folds.ids import person_codes
+from perinstance.folds.ids import people_of_rows
 from perinstance.numerics.array_types import Floats
 
 #: bytes up to which the rows are kept in memory; beyond, in the private file. Changes only speed.
@@ -49,6 +49,11 @@ class PersonTable:
     def __post_init__(self) -> None:
         keep(self, n_rows=len(self.y), n_features=self.X.shape[1])
 
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """The caller's number of each person's first row."""
+        return self.order[self.starts[:-1]]
+
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``; nobody's rows are in two blocks."""
         rows, person = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES), 0
@@ -74,7 +79,7 @@ def by_person(source: Source, look: bool = True) -> Source:
     ids = source.ids
     if ids is None:  # they come with the blocks
         ids = pa.chunked_array([block.ids for block in (piece() for piece in source.pieces())])
-    codes = person_codes(ids)
+    codes = people_of_rows(ids)
     sizes = np.bincount(codes)
     if len(sizes) == len(codes):
         return source

@@ -12,15 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, UNDERFLOWN
 from perinstance.pairs.arguments import Direction, check_parts, spread
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.posterior_sample import PosteriorSamplePair
 from perinstance.pairs.sums.coordinates import LossCoordinates
-
-#: an excess from which on the one coordinate of a pair is answered in closed form. Changes only speed.
-LEAST_CLOSED = 1e-150
 
 
 class GeneralGaussian(ColumnPairs):
@@ -144,7 +141,7 @@ class GeneralGaussian(ColumnPairs):
         """Whoever has one coordinate, of a larger variance, is a posterior sample, which has a closed form."""
         nu, m = self._excess.sum(axis=1), np.abs(self._shift).sum(axis=1)
         moved = ((self._excess != 0) | (self._shift != 0)).sum(axis=1)
-        one = (moved == 1) & (nu > LEAST_CLOSED) & np.isfinite(nu) & (direction != "with")
+        one = (moved == 1) & (nu > UNDERFLOWN) & np.isfinite(nu) & (direction != "with")
         if not one.any():
             return super()._epsilon(delta, direction)
         delta, out = spread(delta, len(self)), np.empty(len(self))

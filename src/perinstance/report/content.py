@@ -127,7 +127,7 @@ def _setup(asked: ReportRequest, source: str | None) -> str:
     """Say whose losses these are, and what was published."""
     audit = asked.audit
     table = f"Table: {clean(source, 80)}. " if source else ""
-    count = f"{words.people(len(audit))}, {words.features(audit.health.n_features)}."
+    count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}. {words.unit_of(audit)}"
     said = f"{table}{count} Published: {release_line(audit.release)}."
     if asked.scattered:
         said += (

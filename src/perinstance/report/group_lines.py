@@ -42,6 +42,7 @@ def groupings(groups: Any, audit: Any) -> dict[str, Any]:
     else:
         several = groups if isinstance(groups, Mapping) else {"": groups}
     n = len(audit)
+    several = {name: audit.person_labels(labels) for name, labels in several.items()}
     for name, labels in several.items():
         if len(labels) != n:
             of = f" of {clean(str(name))!r}" if name else ""

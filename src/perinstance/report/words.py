@@ -62,6 +62,19 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.{digits}g}'):g}"
 
 
+def table_of(audit: Any) -> str:
+    """Say how many people a table has, and rows where some people have several."""
+    rows = getattr(audit, "n_rows", None)
+    return people(len(audit)) + ("" if rows is None else f", {rows:,} rows")
+
+
+def unit_of(audit: Any) -> str:
+    """Say what a loss is the loss of."""
+    if getattr(audit, "n_rows", None) is None:
+        return "Every row is a person: a loss is that of adding or removing one row."
+    return "A loss is that of adding or removing all rows of a person."
+
+
 def people(count: int) -> str:
     """Write a number of people.
 
