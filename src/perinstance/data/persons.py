@@ -20,7 +20,7 @@ from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, keep, rows_per_block
 from perinstance.errors import ScratchFull
 from perinstance.folds.block import Block
-from perinstance.folds.ids import people_of_rows
+from perinstance.folds.ids import person_codes
 from perinstance.numerics.array_types import Floats
 
 #: bytes up to which the rows are kept in memory; beyond, in the private file. Changes only speed.
@@ -79,7 +79,7 @@ def by_person(source: Source, look: bool = True) -> Source:
     ids = source.ids
     if ids is None:  # they come with the blocks
         ids = pa.chunked_array([block.ids for block in (piece() for piece in source.pieces())])
-    codes = people_of_rows(ids)
+    codes = person_codes(ids)
     sizes = np.bincount(codes)
     if len(sizes) == len(codes):
         return source
