@@ -221,7 +221,7 @@ def cells(tables: int) -> list[tuple[str, Callable[[], Cell]]]:
         ):
             every.append(partial(adassp, n, d, epsilon, about, x, noise, tables))
         every.append(partial(adassp, 100_000, 10, 0.1, about, tables=tables // 8))
-        every += [partial(costs, n, tables * 2000 // n, True, about) for n in (20_000, 50_000)]
+        every += [partial(costs, n, 3 * tables * 2000 // n, True, about) for n in (20_000, 50_000)]
         for n, d, noise in ((10_000, 10, "gauss"), (10_000, 3, "skewed"), (10_000, 10, "skewed")):
             every.append(partial(adassp, n, d, 1, about, "well", noise, tables // 2, 5, True))
     for n, d in ((10_000, 3), (100_000, 10), (1_000_000, 3)):

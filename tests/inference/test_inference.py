@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -351,6 +352,23 @@ def test_releasing_with_intervals(words, tmp_path):
         command[1:3] = ["--intervals"]  # about the table, where nothing is known of people like these
         shown = CliRunner().invoke(app, [*command, "--method", "adaops", "--out", str(tmp_path / "other.json")])
         assert shown.exit_code == 0 and "about this table" in shown.output
+
+
+def test_a_forest_plot_for_page_and_notebook(fitted, tmp_path):
+    found = replace(fitted["robust"].inference(), names=("<b>dose</b>", "a" * 90, "stay", "intercept"))
+    for level in (0.5, 0.95):
+        page = found.to_html(tmp_path / "plot.html", level).read_text(encoding="utf-8")
+        assert (
+            page.count("<circle") == 4
+            and "<b>" not in page
+            and "<script" not in page
+            and "http:" not in page.lower().replace("http://www.w3.org", "")
+        )
+    assert all(note.split(";")[0].replace("'", "&#39;") in page for note in found.notes)
+    shown = found._repr_html_()
+    assert "<svg" in shown and "std err" in shown and "noise" in shown
+    hidden = fitted["posterior, intercept"].inference("table")
+    assert "hidden by the noise" in hidden._repr_html_()
 
 
 def test_solved_is_linear():

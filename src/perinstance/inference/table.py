@@ -7,8 +7,10 @@ a shrunk one has a bias that nobody knows, so no width around it is valid.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -172,14 +174,32 @@ class Inference:
             cells += [f"{table['low'][i]:.4g}", f"{table['high'][i]:.4g}", f"{table['privacy_share'][i]:.0%}"]
             lines.append(f"{name:<{wide}}" + "".join(f"{cell:>12}" for cell in cells))
         rule = "=" * len(lines[0])
-        promised = "" if self.promise is None else f", epsilon = {self.promise[0]:g}, delta = {self.promise[1]:g}"
-        lines = [rule, f"{self.method}{promised}; about {ABOUT[self.about]}", rule, *lines, rule]
+        lines = [rule, self.heading(), rule, *lines, rule]
         lines.append("'published' may be shrunk; interval and p-value belong to 'estimate', which is not.")
         lines.append("'privacy' is the part of the variance that privacy noise makes.")
         return "\n".join([*lines, *self.notes])
 
+    def heading(self) -> str:
+        """Return what published the coefficients, what it promises, and the question."""
+        promised = "" if self.promise is None else f", epsilon = {self.promise[0]:g}, delta = {self.promise[1]:g}"
+        return f"{self.method}{promised}; about {ABOUT[self.about]}"
+
+    def to_html(self, path: str | os.PathLike[str], level: float = LEVEL) -> Path:
+        """Write a page with a forest plot: estimates, intervals, and the share of privacy noise."""
+        from perinstance.report.forest_plot import page
+
+        _level(level)
+        Path(path).write_text(page(self, level), encoding="utf-8")
+        return Path(path)
+
     def __repr__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Show the forest plot and the table in a notebook."""
+        from perinstance.report.forest_plot import fragment
+
+        return fragment(self)
 
     def _contrast(self, contrast: Any) -> tuple[Floats, tuple[str, ...]]:
         if isinstance(contrast, str):
