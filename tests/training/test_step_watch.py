@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -152,3 +154,13 @@ def test_a_step_that_was_interrupted_takes_nothing_back(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             watch.step([0], np.full(6, 0.1), everybody=True)
     assert watch.steps == 6 and (watch.audit(1e-6).epsilon >= before).all()
+
+
+def test_the_share_of_clipped_gradients_of_each_step():
+    watch = Watch(people=4, rate=0.5, noise_multiplier=2.0, clip=1.0)
+    watch.step([0, 2], [0.5, 1.5])
+    watch.step([], [])
+    watch.step([1, 3], [0.2, 1.1])
+    watch.step([0, 1], [9.0, 9.0, 0.1, 0.1], everybody=True)
+    assert watch.clipped().tolist() == [0.5, 0.0, 0.5, 1.0]
+    assert pickle.loads(pickle.dumps(watch)).clipped().tolist() == [0.5, 0.0, 0.5, 1.0]

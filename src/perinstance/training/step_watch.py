@@ -134,11 +134,21 @@ class Watch:
         self._steps = 0
         self._sampled = 0
         self._sizes: tuple[int, int] | None = None  # the smallest and the largest batch
+        self._clipped: list[float] = []
 
     @property
     def steps(self) -> int:
         """How many steps were told."""
         return self._steps
+
+    def clipped(self) -> Floats:
+        """Return, for each step, the share of the sampled gradients that were longer than the clip. Confidential.
+
+        A training that clips nearly everything to its end learns directions alone, and its readings are near the
+        promise; one that clips nearly nothing adds more noise than it needs.
+        """
+        self._catch_up()
+        return np.array(self._clipped)
 
     def step(self, indices: ArrayLike, norms: ArrayLike, everybody: bool = False) -> None:
         """Tell one step: who was sampled, and how long their gradients were before clipping.
@@ -176,6 +186,7 @@ class Watch:
         self._sizes = min(smallest, len(who)), max(largest, len(who))
         self._steps += 1
         self._sampled += len(who)
+        self._clipped.append(float(np.mean(lengths > self.clip)) if len(lengths) else 0.0)
 
     def _level(self, lengths: Floats) -> NDArray[np.intp]:
         return counted(lengths, self.clip, self._counts.shape[1] - 1)
