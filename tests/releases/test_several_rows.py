@@ -235,3 +235,28 @@ def test_a_person_who_is_a_class_alone():
     found = pi.audit(pi.OutputPerturbation(LogisticRegression(), scale=0.1), X, y, ids=ids)
     losses = dict(zip(found.ids.to_pylist(), found.losses, strict=True))
     assert np.isinf(losses.pop("p4")) and np.isfinite(list(losses.values())).all()
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        pi.NoisyDescent(noise=5.0, steps=5),
+        pi.AdaOPS(epsilon=2.0, delta=1e-6, x_bound=8.0, y_bound=30.0),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_clips_rows_does_not_answer_for_people(release):
+    X, y, ids = registry()
+    with pytest.raises(RefusedModel, match="declare rows_per_person"):
+        pi.audit(release, X, y, ids=ids)
+    alone = pi.audit(release.set_params(rows_per_person=40), X, y, ids=ids)
+    assert alone.n_rows == len(y)
+
+
+def test_declared_sums_of_several_rows_are_at_least_what_one_row_costs():
+    X, y, ids = registry()
+    release = pi.AdaSSP(epsilon=2.0, delta=1e-6, x_bound=8.0, y_bound=30.0)
+    rows = pi.audit(release, X, y)
+    people = pi.audit(release, X, y, ids=ids)
+    for person, loss in zip(people.ids.to_pylist(), people.losses, strict=True):
+        assert loss >= rows.losses[ids == person].max()

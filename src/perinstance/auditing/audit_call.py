@@ -188,7 +188,7 @@ def _tell_of_clipping(health: FitHealth) -> None:
                 f"more than {MANY_CLIPPED:.0%} of the {what} lie beyond the declared bounds and were clipped, which "
                 "shifts the estimate; audit.health says how many (confidential). Declare bounds from public knowledge",
                 BeyondBounds,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

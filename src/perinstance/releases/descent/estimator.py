@@ -261,6 +261,11 @@ class NoisyDescent(AnsweringModel):
                 "what unclipped steps cost a person with several rows is not known; pass clip=1.0, or make one row of "
                 "each person's rows"
             )
+        if self.rows_per_person is None:
+            raise RefusedModel(
+                "NoisyDescent without rows_per_person clips and samples rows, and what it costs a person with several "
+                "is not known; declare rows_per_person"
+            )
         if fit.path is None:
             longest = largest_sums(
                 np.minimum(gradients.longest(block.X), steps.clip),
