@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import PosteriorSamplePair
-from perinstance.releases.adaops.mechanism import Request, plan, run
+from perinstance.releases.adaops.mechanism import Request, plan, residual_bound, run
 from perinstance.releases.adassp.mechanism import spend
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import (
@@ -197,3 +197,32 @@ def test_promise_over_a_grid(epsilon, delta, d, n, bound):
     assert np.sqrt(np.sum(np.square([part.distance for part in parts]))) <= promise.distance
     assert promise.failure >= sum(part.failure for part in parts) * (1 - 1e-12)
     assert spent.eigenvalue.scale * spent.eigenvalue.distance >= bound**2
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_a_persons_rows_move_each_noisy_number_by_no_more_than_it_is_charged_with(k):
+    """n, the eigenvalue and the size, between any two data sets on the way from with the person to without them."""
+    rng = np.random.default_rng(0)
+    spent = plan(Request(1.0, 1e-4, 2.0, 1.0, 2, None, None, k))
+    ridge, worst = 3.0, np.zeros(3)
+    for others in (0, 1, 30):
+        for length in (2.0, 0.3):
+            X, y = rng.normal(size=(others, 2)) / 4, rng.uniform(-1, 1, others)
+            mine = np.full((k, 2), length / np.sqrt(2)) if others else np.eye(2)[np.zeros(k, dtype=int)] * length
+            found = []
+            for j in range(k + 1):
+                A, b = np.vstack([X, mine[:j]]), np.append(y, np.ones(j))
+                theta = np.linalg.solve(A.T @ A + ridge * np.eye(2), A.T @ b)
+                found.append([len(A), np.linalg.eigvalsh(A.T @ A)[0], np.log(1.0 + 2.0 * np.linalg.norm(theta))])
+            worst = np.maximum(worst, np.ptp(found, axis=0))
+    parts = [spent.count, spent.eigenvalue, spent.size_at(ridge / 4.0)]
+    charged = np.array([part.scale * part.distance for part in parts])
+    assert (worst <= charged).all()
+    assert charged[0] == pytest.approx(k) and charged[1] == pytest.approx(4.0 * k)
+    # while one row is taken out, up to k - 1 others of the person are still there
+    declared = plan(Request(1.0, 1e-4, 1.0, 1.0, 1, 50, None, k))
+    window = Pinned(1, {"eigenvalue": 0.0, "log_size": 700.0})
+    outcome = run(declared, window)
+    index = int(np.flatnonzero(declared.corners.floors == outcome.floor)[0])
+    floor, rho = declared.corners.floors[index : index + 1], declared.corners.residuals[index]
+    assert np.sqrt(outcome.gamma) * residual_bound(floor, 0.0, 49.0 + k)[0] <= rho

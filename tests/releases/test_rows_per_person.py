@@ -438,3 +438,16 @@ def test_people_of_adaops_against_refits(n_public, inside):
     for other, error in ((k - 1, "more rows than rows_per_person"), (None, "promises to rows")):
         with pytest.raises(RefusedModel, match=error):
             clone(release).set_params(rows_per_person=other).persons(fit, block, starts)
+
+
+def test_an_audit_of_a_promise_answers_for_people():
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-0.5, 0.5, (60, D)), rng.uniform(-1, 1, 60)
+    ids = np.append(np.repeat([7, 3, 5], [1, 4, 2]), np.arange(10, 63))
+    order = rng.permutation(60)
+    for release in (RELEASES["adassp"], pi.AdaOPS(x_bound=1.0, y_bound=1.0, n_public=60)):
+        release = clone(release).set_params(rows_per_person=4).fit(X, y, ids=ids)
+        one, other = pi.audit(release, X, y, ids=ids), pi.audit(release, X[order], y[order], ids=ids[order])
+        assert len(one.losses) == 56 and one.losses.max() <= release.epsilon
+        by_id = dict(zip(other.ids.to_pylist(), other.losses, strict=True))
+        assert one.losses == pytest.approx([by_id[name] for name in one.ids.to_pylist()], rel=1e-6)
