@@ -13,7 +13,8 @@ from .catalogue import CATALOGUE
 
 VALUES = {**NO_NUMBERS, "infinity": np.inf, "less than nothing": -1.0, "an empty list": []}
 #: What None says: nothing declared, no clipping, no promise.
-NONE = {"clip", "delta", "epsilon", "filter", "kappa", "n_public", "precision", "residual_bound", "rows_per_person"}
+NONE = {"clip", "delta", "epsilon", "filter", "intervals", "kappa", "n_public", "precision"}
+NONE |= {"residual_bound", "rows_per_person"}
 #: Parameters that are no numbers; words and models are refused in other tests.
 OTHERS = {"estimator", "classes"}
 EVERY = {

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
-from perinstance.checked_numbers import got, positive, whole_number
+from perinstance.checked_numbers import one_of, positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.inference.equation import EstimatingEquation, positive_part
@@ -169,9 +169,7 @@ class AdaSSP(PredictsLinearly, Promised):
             clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
                 raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
-        if self.intervals not in (None, "robust"):
-            raise InvalidInput(f'intervals must be "robust" or None, got {got(self.intervals)}; try intervals="robust"')
-        robust = self.intervals is not None
+        robust = self.intervals is not None and bool(one_of("intervals", self.intervals, ("robust",)))
         if robust and rounds == 1:
             raise InvalidInput("robust intervals are asked for after the rounds of a look; leave rounds at 5")
         n, k = declared_count(self.n_public), most_rows(self)

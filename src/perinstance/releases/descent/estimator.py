@@ -15,6 +15,7 @@ from perinstance.event_log import LOG
 from perinstance.folds.block import Block, GatheredRows, gather, in_order_of
 from perinstance.folds.class_labels import classes_of
 from perinstance.folds.sweep import People, Sweep
+from perinstance.inference.table import About, PublishedInference
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.numerics.array_types import Floats
@@ -74,6 +75,13 @@ PUBLISHED = ("last", "all")
 #: why all rows are held at once, and what to do instead
 REALISED = "realised losses of a descent are summed in ball arithmetic, everybody's at once; audit it without them"
 FOLLOWED = "a reading under a filter follows everybody's budget at once; use method='upper'"
+
+
+NO_SLOPE = (
+    "NoisyDescent publishes noisy gradients, and nothing that tells how they change with the coefficients: standard "
+    "errors would need a noisy Hessian at the last step, about 7% of the squared budget of a logistic regression. "
+    "Publish with AdaSSP or PrivateLogisticRegression, whose intervals are free"
+)
 
 
 class NoisyDescent(AnsweringModel):
@@ -243,6 +251,10 @@ class NoisyDescent(AnsweringModel):
             # the minimum would be at infinity: least squares tell leverages and residuals, the losses need neither
             problem = LinearProblem(1.0, gradients_of(problem).objective.fit_intercept)
         return DescentFit(problem, problem.fit(sweep, None, "estimate"), classes=classes)
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Refuse: noisy gradients without their slope say where the path went, and not how far the fit is."""
+        return PublishedInference(None, (), NO_SLOPE)
 
     def people(self, fit: DescentFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
