@@ -11,6 +11,7 @@ import pytest
 import statsmodels.api as sm
 from benchmarks import intervals as cells
 from scipy import stats
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from typer.testing import CliRunner
 
@@ -234,7 +235,7 @@ def test_without_noise_it_is_least_squares():
 @pytest.mark.parametrize("n", [0, 1, 2, 50])
 @pytest.mark.parametrize("make", ["adassp", "box", "robust", "robust box", "logistic"])
 def test_few_people_are_hidden_and_nothing_breaks(make, n):
-    release = pi.AdaSSP(1.0, 1e-6, 1.0, 1.0) if make == "adassp" else RELEASES[make][0]
+    release = pi.AdaSSP(1.0, 1e-6, 1.0, 1.0) if make == "adassp" else clone(RELEASES[make][0])
     y = RELEASES[make][1]
     if make == "logistic":
         release = pi.PrivateLogisticRegression(1.0, 1e-6, 1.0)
