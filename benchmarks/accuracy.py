@@ -92,6 +92,8 @@ METHODS: dict[str, Method] = {
     "rival_sufficient_statistics": rivals.sufficient_statistics,
     "rival_subsample_aggregate": rivals.subsample_and_aggregate,
     "rival_objective_perturbation": rivals.objective_perturbation,
+    "rival_gaussian_mixing": rivals.gaussian_mixing,
+    "rival_hessian_mixing": rivals.iterative_hessian_mixing,
 }
 
 

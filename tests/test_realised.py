@@ -17,8 +17,8 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
-from perinstance.releases.adassp.estimator import _asked
 from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, gradients_of
+from perinstance.releases.promises.replays import asked
 from tests.sampling.simulated import simulated_draws
 
 mp.mp.dps = 60
@@ -150,7 +150,7 @@ def test_every_draw_of_adassp(release):
 
     def log_of(keep):
         total = mp.mpf(0)
-        for values, center, scales in _asked(run, box.rows(X[keep], y[keep]), model._answers()):
+        for values, center, scales in asked(run, box.rows(X[keep], y[keep]), model._answers()):
             for o, c, s in zip(values, center, scales, strict=True):
                 c = mp.mpf(Fraction(c).numerator) / Fraction(c).denominator
                 total -= ((mp.mpf(float(o)) - c) / mp.mpf(float(s))) ** 2 / 2
@@ -171,21 +171,24 @@ ADAOPS = [
 
 def adaops_density(model, box, X, y):
     """Write down, with 60 digits, the density of everything that AdaOPS drew, from these rows."""
-    rows = box.rows(X, y)
+    units, spent, at = box.rows(X, y), plan(model._request(box)), model._coordinates(box)
+    rows = at.rows(units.X, units.y, units.present)
     Z, t = mp.matrix(rows.X.tolist()), mp.matrix(rows.y.tolist())
-    spent = plan(model._request(box))
+    total = mp.mpf(0)
+    for values, center, scales in asked(partial(mechanism.run, spent.first), units, model._answers()):
+        for o, c, s in zip(values, center, scales, strict=True):
+            total -= ((mp.mpf(float(o)) - mp.mpf(Fraction(c).numerator) / Fraction(c).denominator) / mp.mpf(s)) ** 2 / 2
     G = Z.T * Z
     H = G + mp.mpf(model.lambda_) * mp.eye(Z.cols)
     theta = mp.lu_solve(H, Z.T * t)
     size = mp.sqrt(mp.fsum(v * v for v in theta))
-    drawn = [(model.eigenvalue_, min(mp.eigsy(G, eigvals_only=True)), spent.eigenvalue.scale)]
+    drawn = [(model.eigenvalue_, min(mp.eigsy(G, eigvals_only=True)), spent.eigenvalue_at(at.x_bound).scale)]
     if spent.count is not None:
         drawn.append((model.count_, mp.mpf(len(y)), spent.count.scale))
     if model.log_size_ is not None:
-        bounds = mp.mpf(spent.request.y_bound), mp.mpf(spent.request.x_bound)
-        drawn.append((model.log_size_, mp.log(bounds[0] + bounds[1] * size), spent.size_at(model._floor).scale))
+        drawn.append((model.log_size_, mp.log(1 + mp.mpf(at.x_bound) * size), spent.size_at(model._floor).scale))
     gap = mp.matrix([mp.mpf(float(v)) for v in model._drawn]) - theta
-    total = mp.log(mp.det(H)) / 2 - mp.mpf(model.gamma_) * (gap.T * H * gap)[0] / 2
+    total += mp.log(mp.det(H)) / 2 - mp.mpf(model.gamma_) * (gap.T * H * gap)[0] / 2
     return total - mp.fsum(((mp.mpf(o) - c) / mp.mpf(s)) ** 2 / 2 for o, c, s in drawn)
 
 

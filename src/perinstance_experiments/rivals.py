@@ -6,6 +6,7 @@ All of them keep (epsilon, delta) on paper for ``||x|| <= 1``, ``|y| <= 1`` and 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,77 @@ def objective_perturbation(X: Floats, y: Floats, epsilon: float, delta: float, r
     scale = math.exp(brentq(excess, -3.0, 20.0)) * (1.0 + 1e-9)
     b = scale * rng.standard_normal(X.shape[1])
     return _huber(X, y, ridge, b)
+
+
+SKETCHED, SKETCHED_AGAIN, STEPS = 2.5, 6.0, 3  # what the authors use: k over max(d, log 1/failure), and iterations
+ORDERS = 1.0 + np.geomspace(1e-2, 1e4, 400)
+
+
+@lru_cache(maxsize=256)
+def mixing_level(epsilon: float, delta: float, k: int, steps: int, row: float) -> float:
+    """The smallest g such that sketches N(0, Z'Z + g I) of k rows, ``steps`` times, keep (epsilon, delta) in all.
+
+    ``row`` bounds the squared norm of a person's row. One sketch has the Renyi divergence
+    ``k/(2(a-1)) (a log(1 - row/g) - log(1 - a row/g))`` of order a (Lev et al. 2025); the noisy smallest eigenvalue, of
+    scale ``g/sqrt(k)``, is composed with them. A third of delta is left for the eigenvalue's bound.
+    """
+
+    def spent(log_level: float) -> float:
+        g = math.exp(log_level)
+        a = ORDERS[ORDERS * row < g]
+        if not len(a):
+            return math.inf
+        sketch = k / (2.0 * (a - 1.0)) * (a * np.log1p(-row / g) - np.log1p(-a * row / g))
+        eigenvalue = a * k * row**2 / (2.0 * g**2)
+        to_delta = (math.log(1.5 / delta) + (a - 1.0) * np.log1p(-1.0 / a) - np.log(a)) / (a - 1.0)
+        return float((steps * sketch + eigenvalue + to_delta).min())
+
+    low, high = math.log(1.02 * row), 30.0
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
+    return math.exp(high)
+
+
+def _lifted(G: Floats, level: float, k: int, tail: float, rng: np.random.Generator) -> Floats:
+    """``G`` raised by what its smallest eigenvalue, bounded below from noise, leaves of the level."""
+    scale = level / math.sqrt(k)
+    low = float(np.linalg.eigvalsh(G)[0]) + scale * float(rng.standard_normal()) - scale * math.sqrt(2.0 * tail)
+    return G + max(0.0, level - max(0.0, low)) * np.eye(len(G))
+
+
+def _sketch(G: Floats, k: int, rng: np.random.Generator) -> Floats:
+    """``S'S`` of k rows of N(0, G): what a Gaussian sketch of the table and its noise amount to."""
+    rows = rng.standard_normal((k, len(G))) @ np.linalg.cholesky(G).T
+    return rows.T @ rows
+
+
+def gaussian_mixing(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
+    """GaussMix (Lev et al., NeurIPS 2025, arXiv 2505.24603): least squares on one noisy Gaussian sketch of (X, y)."""
+    d, tail = X.shape[1], math.log(20.0 / delta)
+    k = int(SKETCHED * max(d, tail))
+    Z = np.column_stack([X, y])
+    level = mixing_level(epsilon, delta, k, 1, 2.0)
+    S = _sketch(_lifted(Z.T @ Z, level, k, tail, rng), k, rng)
+    return np.linalg.solve(S[:d, :d], S[:d, d])
+
+
+def iterative_hessian_mixing(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
+    """IHM (Lev et al. 2026, arXiv 2601.07545): steps ``theta + H^-1 m``, each with a new sketch H and a noisy moment m.
+
+    As the authors split it: half of epsilon and three quarters of delta for the sketches of X, the rest for the moments
+    of residuals, which are clipped at the label's bound.
+    """
+    d, tail = X.shape[1], math.log(40.0 * STEPS / delta)
+    k = int(SKETCHED_AGAIN * max(d, tail))
+    level = mixing_level(epsilon / 2.0, 0.75 * delta, k, STEPS, 1.0)
+    G = _lifted(X.T @ X, level, k, tail, rng)
+    scale = math.sqrt(STEPS) / gaussian_distance(epsilon / 2.0, delta / 4.0)
+    theta = np.zeros(d)
+    for _ in range(STEPS):
+        moment = X.T @ np.clip(y - X @ theta, -1.0, 1.0) + scale * rng.standard_normal(d)
+        theta = theta + np.linalg.solve(_sketch(G, k, rng) / k, moment)
+    return theta
 
 
 def _huber(X: Floats, y: Floats, ridge: float, b: Floats) -> Floats:

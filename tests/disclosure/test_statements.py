@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import perinstance as pi
 from perinstance.disclosure import Statement, Wording, statement, together, write_statements
 from perinstance.errors import InvalidInput, RefusedModel, UnsafeFile
 from perinstance.releases.adaops.estimator import own_row_promise
+from perinstance.releases.adassp.mechanism import people_squares
 from perinstance.releases.base.own_row import PublicFacts
 from tests.releases.slow_roads import whole_profile
 
@@ -85,7 +87,7 @@ def test_adaops_own_row_by_quadrature(seed):
     """The exact delta of the whole mechanism, for somebody of a shorter row, stays below what they are told."""
     release = pi.AdaOPS(epsilon=1.0, delta=1e-4, x_bound=1.0, y_bound=1.0, n_public=400, fit_intercept=False)
     box = release._box(2)
-    request = release._request(box)
+    request = replace(release._request(box), box=None)  # the sample by itself
     u, t = 0.5, 0.5
     promised = own_row_promise(request, u, t)
     epsilon = promised.epsilon(1e-4)
@@ -102,7 +104,11 @@ def test_adaops_own_row_by_quadrature(seed):
         0.99 <= own_row_promise(request, 1.0, 1.0).epsilon(1e-4) <= 1.0
     )  # everybody: the promise, as tight as its plan
     told = statement(release, [0.29, 0.4], 0.49, delta=1e-4)  # within eight sixteenths
-    assert told.epsilon == pytest.approx(epsilon, rel=1e-5) and told.promise == (1.0, 1e-4)
+    first, row = release._first(box), box.rows(np.array([[0.29, 0.4]]), np.array([0.49]))
+    moved = np.sqrt(people_squares(first, row, None)[0]) / first.promise.distance
+    parts = own_row_promise(release._request(box), u, 1.0, np.ceil(moved * 16) / 16)
+    assert told.epsilon == pytest.approx(parts.epsilon(1e-4), rel=1e-5) and told.promise == (1.0, 1e-4)
+    assert told.epsilon < 1.0
 
 
 @settings(max_examples=30, deadline=None)

@@ -66,6 +66,9 @@ class Watched:
     def framed(self, frame):
         return type(self)([w.framed(frame) for w in self.worlds], self.rng, self.losses)
 
+    def mapped(self, rows_of, d):
+        return type(self)([w.mapped(rows_of, d) for w in self.worlds], self.rng, self.losses)
+
     def gram(self, scale, known=None):
         return self.matrix([w.gram(scale) for w in self.worlds], scale, known)
 

@@ -48,6 +48,13 @@ def ada_ops_box(epsilon, delta):
     return lambda window: adaops_mechanism.run(spent, window)
 
 
+def ada_ops_whole(epsilon, delta):
+    """The same pair, with the first estimate and the coordinates that follow from it."""
+    request = adaops_mechanism.Request(epsilon, delta, BOX.x_bound, 1.0, 2, 1, 1e-3, box=BOX)
+    spent = adaops_mechanism.plan(request)
+    return lambda window: adaops_mechanism.run(spent, window)
+
+
 BOX = box_of([(-4.0, 6.0)], (0.0, 8.0), 1, True)
 CORNER = BOX.rows(np.array([[6.0]]), np.array([8.0]))
 IN_A_BOX = (np.zeros((0, 2)), np.zeros(0)), (CORNER.X, CORNER.y)
@@ -67,6 +74,7 @@ def found(mechanism, epsilon, draws, pair=(NOBODY, ONE)):
         (ada_ssp_box, IN_A_BOX, 0.5),
         (ada_ssp_robust, IN_A_BOX, 0.5),
         (ada_ops_box, IN_A_BOX, 0.25),
+        (ada_ops_whole, IN_A_BOX, 0.1),
     ],
 )
 @pytest.mark.parametrize(

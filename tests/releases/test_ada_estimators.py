@@ -49,7 +49,7 @@ def test_adaops_reports_what_it_released(table):
     assert model.gamma_ > 0
     assert abs(model.count_ - 4000) < 500
     assert np.isfinite([model.eigenvalue_, model.log_size_]).all()
-    assert (model.coef_ * 2.0**40 == np.round(model.coef_ * 2.0**40)).all()
+    assert (model._drawn * 2.0**40 == np.round(model._drawn * 2.0**40)).all()
     known = pi.AdaOPS(epsilon=2.0, x_bound=1.0, y_bound=1.0, n_public=4000).fit(*table)
     assert known.count_ is None
 

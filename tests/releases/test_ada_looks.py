@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from perinstance.folds.sweep import ArraySweep
-from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
+from perinstance.releases.adaops.coordinates import Coordinates, first_rounds
 from perinstance.releases.adassp.mechanism import PASSED, Round, estimate, noisy_gram, posterior_mean
 from perinstance.releases.base.row_sums import halvings
+from perinstance.releases.promises.declared_box import box_of
+from perinstance.releases.promises.looks import ColumnLook, Look, Opening, common, opening, standardised
 from perinstance.releases.promises.window import ExactWindow, FloatWindow
 from perinstance.sampling import fixed_rows
 
@@ -42,6 +46,30 @@ def test_nobody_moves_a_look_further_than_its_distance(row, v, intercept, length
     assert moved <= 0.1**2
     shortened = asked.clipped_rows(row, np.array([True]))
     assert moved <= columns.squares(asked, shortened)[0] * (1 + 1e-9) + 1e-9
+
+
+@given(arrays(float, (3, 3), elements=units), arrays(float, 3, elements=units), st.integers(0, 10**6), st.booleans())
+@settings(max_examples=60)
+def test_rows_of_adaops_keep_its_bounds_whatever_was_published(X, y, seed, intercept):
+    """In integers; each from its own row alone; and a row that counts for less keeps its linear relation."""
+    rng = np.random.default_rng(seed)
+    box = box_of([(-1.0, 1.0)] * 3, 1.0, 3, intercept)
+    first = first_rounds(1.0, 1e-6, box, 7)
+    at = Coordinates.look(first, FloatWindow(ArraySweep(np.zeros((1, box.d)), np.zeros(1)), rng))
+    units_ = box.rows(X, y)
+    seen = at.rows(units_.X, units_.y, units_.present)
+    exactly = [[Fraction(v) for v in row] for row in seen.X]
+    assert all(sum(v * v for v in row) <= Fraction(at.x_bound) ** 2 for row in exactly)
+    assert (np.abs(seen.y) <= 1.0).all()
+    for i in range(3):
+        alone = at.rows(units_.X[i : i + 1], units_.y[i : i + 1], units_.present[i : i + 1])
+        assert (alone.X[0] == seen.X[i]).all() and alone.y[0] == seen.y[i]
+    residual = (units_.y - units_.X @ at.first.coef) / at.half
+    free = at.frame.free_rows(units_.X, units_.present)
+    kept = np.abs(residual) < 1.0
+    lengths = np.linalg.norm(free, axis=1)
+    shorter = np.minimum(1.0, at.x_bound / np.maximum(lengths, 1e-300))
+    assert seen.y[kept] == pytest.approx((residual * shorter)[kept], abs=1e-9)
 
 
 @given(arrays(float, (4, 2), elements=st.floats(-2.0, 2.0)))

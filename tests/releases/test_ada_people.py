@@ -56,19 +56,24 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     if fitted:
         assert (ridge, gamma) == (release.lambda_, release.gamma_)
     box = release._box(3)
-    spent, everyone = plan(release._request(box)), seen_by(release, X, y)
-    asked = everyone if inside else seen_by(release, *new)
+    spent, at, units = plan(release._request(box)), audit.fit.at, seen_by(release, X, y)
+    theirs = units if inside else seen_by(release, *new)
+    everyone, asked = (at.rows(one.X, one.y, one.present) for one in (units, theirs))
+    window = Recorded(FloatWindow(ArraySweep(theirs.X, theirs.y)), answers=at.first)
+    adassp_mechanism.run(spent.first, window)
+    first = window.squares[0]
     for i in range(0, len(asked.y), 7 if inside else 1):
         keep = np.arange(60) != i if inside else np.ones(60, dtype=bool)
         A, b = everyone.X[keep], everyone.y[keep]
         A_with, b_with = np.vstack([A, asked.X[i]]), np.append(b, asked.y[i])
         eigen = [np.linalg.eigvalsh(M.T @ M)[0] for M in (A, A_with)]
         theta = [np.linalg.solve(M.T @ M + ridge * np.eye(4), M.T @ v) for M, v in ((A, b), (A_with, b_with))]
-        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue.scale) ** 2
+        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue_at(at.x_bound).scale) ** 2
+        squares += first[i]
         if n_public is None:
             squares += 1 / spent.count.scale**2
         if spent.size is not None:
-            size = [np.log1p(box.x_bound * np.linalg.norm(t)) for t in theta]
+            size = [np.log1p(at.x_bound * np.linalg.norm(t)) for t in theta]
             squares += ((size[1] - size[0]) / spent.size_at(floor).scale) ** 2
         mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(4), asked.X[i])
         rho = np.sqrt(gamma) * abs(asked.y[i] - asked.X[i] @ theta[0])

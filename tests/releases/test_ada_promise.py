@@ -185,6 +185,27 @@ def test_whole_mechanism_with_an_intercept_and_ranges(intercept, n):
             assert total <= request.delta, (at, mine, direction)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+@pytest.mark.parametrize("x_bound", [2.0, [(0, 1), (-3, 9)]], ids=["ball", "box"])
+def test_the_first_estimate_is_in_the_promise(epsilon, delta, x_bound):
+    """Its distance, that of the noisy numbers and the envelope of the sample, together: the quadrature of MATH 4.5."""
+    box = box_of(x_bound, 3.0, 2, True)
+    for n in (None, 50):
+        spent = plan(Request(epsilon, delta, box.x_bound, 1.0, box.d, n, None, box=box))
+        promise = spent.conversion.promise
+        parts = [
+            spent.first.promise,
+            *(part for part in (spent.eigenvalue, spent.count, spent.size) if part is not None),
+        ]
+        distance = np.linalg.norm([part.distance for part in parts])
+        assert distance <= promise.distance <= distance * (1 + 1e-9)
+        losses = np.linspace(distance**2 / 2 - 9 * distance, distance**2 / 2 + 9 * distance, 4001)
+        weights = norm.pdf(losses, distance**2 / 2, distance)
+        pairs = zip(promise.leverage[::8], promise.residual[::8], strict=True)
+        deltas = [posterior_delta(m, r, epsilon - losses, way) for m, r in pairs for way in ("without", "with")]
+        assert promise.failure + trapezoid(np.max(deltas, axis=0) * weights, losses) <= promise.delta(epsilon) <= delta
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "d", "n", "bound"),
     list(itertools.product((0.1, 1.0, 5.0), (1e-8, 0.02), (1, 40), (None, 10, 10**6), (1.0, 7.0)))[::5],

@@ -18,6 +18,7 @@ from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import GaussianShift, GeneralGaussian
+from perinstance.releases.adassp.mechanism import people_squares
 from perinstance.releases.descent import clipped_steps
 from perinstance.releases.promises import estimator as promised
 from perinstance.releases.promises.window import ExactWindow, published_before
@@ -406,7 +407,9 @@ def test_people_of_adaops_against_refits(n_public, inside):
     block = Block(X[:8], y[:8])
     people = release.persons(fit, block, starts, inside)
     box, every = release._box(D), np.arange(60)
-    seen, spent = box.rows(X, y), fit.plan
+    units, spent, at = box.rows(X, y), fit.plan, fit.at
+    seen = at.rows(units.X, units.y, units.present)
+    first = np.sqrt(people_squares(spent.first, units, at.first))
     for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
         base = every if inside else every[8:]
         with_, without = (base, every[(every < a) | (every >= b)]) if inside else (np.append(base, every[a:b]), base)
@@ -416,11 +419,11 @@ def test_people_of_adaops_against_refits(n_public, inside):
             for G, w in zip(grams, (without, with_), strict=True)
         ]
         eigen = [np.linalg.eigvalsh(G)[0] for G in grams]
-        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue.scale) ** 2
+        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue_at(at.x_bound).scale) ** 2 + first[a:b].sum() ** 2
         if n_public is None:
             squares += ((b - a) / spent.count.scale) ** 2
         if spent.size is not None:
-            size = [np.log1p(box.x_bound * np.linalg.norm(t)) for t in thetas]
+            size = [np.log1p(at.x_bound * np.linalg.norm(t)) for t in thetas]
             squares += ((size[1] - size[0]) / spent.size_at(release._floor).scale) ** 2
         inverses = [np.linalg.inv(G + release.lambda_ * np.eye(3)) / release.gamma_ for G in grams]
         sample = GeneralGaussian.from_moments(

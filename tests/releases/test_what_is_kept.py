@@ -18,6 +18,7 @@ import perinstance as pi
 from .catalogue import CATALOGUE
 
 LINEAR = {"coef_", "intercept_"}
+SUMS = {"totals_", "column_totals_", "gram_", "moments_"}
 PUBLISHED = {
     "OutputPerturbation": LINEAR | {"classes_"},
     "PosteriorSample": LINEAR,
@@ -29,10 +30,11 @@ PUBLISHED = {
     "StudentPerturbation": LINEAR | {"classes_"},
     "NoisyDescent": LINEAR | {"classes_", "path_", "noise_", "privacy_"},
     # lambda, gamma and the floor follow from the noisy numbers that were released
-    # _drawn is the sample itself, in units; coef_ and intercept_ are made of it
-    "AdaOPS": LINEAR | {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", "privacy_", "_floor", "_drawn"},
-    "AdaSSP": LINEAR
-    | {"totals_", "column_totals_", "gram_", "moments_", "squared_residuals_", "score_", "meat_", "privacy_"},
+    # _drawn is the sample itself, in its coordinates; coef_ and intercept_ are made of it and of the sums
+    "AdaOPS": LINEAR
+    | SUMS
+    | {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", "privacy_", "_floor", "_drawn"},
+    "AdaSSP": LINEAR | SUMS | {"squared_residuals_", "score_", "meat_", "privacy_"},
     # the points of the rounds follow from the noisy Gram matrix and sums; the classes were declared
     "PrivateLogisticRegression": LINEAR | {"classes_", "gram_", "slope_sums_", "privacy_", "_path"},
 }

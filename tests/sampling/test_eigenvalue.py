@@ -58,3 +58,14 @@ def test_noisy_eigenvalue_is_drawn():
     assert 0.2 < np.std(draws) < 0.9
     with pytest.raises(InvalidInput, match="scale"):
         noisy_eigenvalue(equations, 0.0)
+
+
+def test_a_cluster_of_tiny_eigenvalues_is_told_apart():
+    """Three people on a line but for the rounding of their rows: one eigenvalue is zero, and the next one almost."""
+    X = [
+        [-1.5831989447433443, -0.5936996042764804, -0.2638664907826751, 0.5209379581538087],
+        [-0.6795704568867222, 0.0, 0.22652348562405678, 0.8944271909967938],
+        [1.145192596843117, 0.8588944476323377, 0.7634617312251066, 0.7536314941025921],
+    ]
+    ball = enclosed(X, 256)
+    assert abs(float(ball.mid())) < 1e-40 and float(ball.rad()) < 1e-40

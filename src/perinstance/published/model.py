@@ -168,6 +168,8 @@ class PublishedModel:
         for name, value in self.document["released"].items():
             if isinstance(value, int | float):
                 setattr(made, name, value)
+            elif isinstance(value, list):
+                setattr(made, name, np.asarray(value, dtype=np.float64))
         return made
 
     def _known(self, about: About) -> PublishedInference:

@@ -18,7 +18,7 @@ from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.ideal_laws import Noisy
 
 GUARD = 64  # bits of the working precision that the proofs may lose
-STRIDE = 16
+FARTHEST = 2  # power of two of the norm, below which every matrix is proved
 ROUNDS = 16  # one is the rule; clustered small eigenvalues need a few
 
 
@@ -53,16 +53,27 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
 def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
     """Return a number below all eigenvalues, and the factor that proves it.
 
-    It is ``t - norm 2^e`` with the smallest e of ``closest, closest + 16, ...`` that can be proved.
+    It is ``t - norm 2^e`` with the smallest e >= ``closest`` that can be proved: tried first, then bisected, because a
+    cluster of tiny eigenvalues (collinear columns, but for their rounding) is only told apart by a close shift.
     """
-    for e in range(closest, 2 + STRIDE, STRIDE):
+
+    def proved(e: int) -> tuple[Ball, Matrix]:
         shift = (t - norm * arb((1, e))).lower()
+        shifted = [[value - shift if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
+        return shift, inverse_factor(shifted)
+
+    try:
+        return proved(closest)
+    except Undecided:
+        low, high = closest, FARTHEST
+    found = proved(high)
+    while high - low > 1:
+        middle = (low + high) // 2
         try:
-            shifted = [[value - shift if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
-            return shift, inverse_factor(shifted)
+            found, high = proved(middle), middle
         except Undecided:
-            continue
-    raise Undecided
+            low = middle
+    return found
 
 
 def _dot(v: Sequence[Ball], w: Sequence[Ball]) -> Ball:

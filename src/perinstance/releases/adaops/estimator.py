@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,25 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.equation import bounded_draw
 from perinstance.inference.table import About, PublishedInference
-from perinstance.models.linear.ridge import without
+from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, GaussianShift, GeneralGaussian, Pairs, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
+from perinstance.releases.adaops.coordinates import Coordinates
 from perinstance.releases.adaops.mechanism import Outcome, Request, plan, run
+from perinstance.releases.adassp.mechanism import SUMS, Rounds, people_squares, sums_released
+from perinstance.releases.adassp.mechanism import run as run_first
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside, two_worlds
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.rows_per_person import most_rows, refuse_more_rows, refuse_rows_of_people, starts_of
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
-from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
+from perinstance.releases.promises.estimator import Clipped, ClippedFit, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import FloatWindow, Window
+from perinstance.releases.promises.replays import replayed_log_ratios
+from perinstance.releases.promises.window import ClippedSweep, ExactWindow, FloatWindow, Window, published_before
 from perinstance.sampling import GRID, ExactGram, FixedRows
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, exact, product
 from perinstance.sampling.eigenvalue_balls import smallest_eigenvalue
@@ -47,13 +51,15 @@ class AdaFit(ClippedFit):
     values: Any = None  #: eigenvalues of X'X, rising
     vectors: Any = None
     plan: Any = None
+    at: Any = None  #: coordinates that all of it is in
 
 
 class AdaOPS(PredictsLinearly, Promised):
     """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
 
-    The smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is as large as the exact
-    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaops.mechanism``).
+    A part of the budget buys a first estimate by AdaSSP and standardised columns (``adaops.coordinates``); the sample
+    is of the residuals. Their smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is
+    as large as the exact profile of the sample, composed exactly with all before it, allows (``adaops.mechanism``).
 
     Parameters
     ----------
@@ -78,9 +84,11 @@ class AdaOPS(PredictsLinearly, Promised):
     coef_, intercept_
         The published sample, in the user's units.
     lambda_, gamma_
-        The ridge and the inverse temperature, for rows in units (``declared_box``), which have a norm of at most B.
+        The ridge and the inverse temperature, for rows in the coordinates of the sample, whose norm is at most B.
     eigenvalue_, count_, log_size_
-        The noisy smallest eigenvalue; the noisy n and log(1 + B ||theta_hat||), or None where not bought; in units.
+        The noisy smallest eigenvalue; the noisy n and log(1 + B ||theta_hat||), or None where not bought.
+    totals_, column_totals_, gram_, moments_
+        What the first estimate released, as in ``AdaSSP``.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``, in both directions.
 
@@ -120,23 +128,26 @@ class AdaOPS(PredictsLinearly, Promised):
         """Return the promise that ``fit`` will keep on a table of so many features."""
         return plan(self._request(self._box(n_features))).conversion.promise
 
-    def published_parameters(self) -> dict[str, float | None]:
-        """Return ridge, temperature and the noisy numbers that they follow from."""
-        names = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
+    def published_parameters(self) -> dict[str, Any]:
+        """Return ridge, temperature and the noisy numbers that they follow from, those of the first estimate too."""
+        names = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", *SUMS)
         return {name: getattr(self, name) for name in names} | {"_floor": float(self._floor)}
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         box = self._box(sweep.n_features)
-        window = FloatWindow(ClippedSweep(sweep, self._seen, box.d))
+        units = ClippedSweep(sweep, self._seen, box.d)
         if hasattr(self, "coef_"):
-            ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
+            ridge, gamma, floor, at = self.lambda_, self.gamma_, self._floor, self._coordinates(box)
         else:
-            typical = self._run(box, window)
-            ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
-        fit, *_ = self._clipped_fit(sweep, ridge)
-        values, vectors = np.linalg.eigh(window.gram(0.0))
-        return AdaFit(fit.linear, fit.clipped, None, gamma, floor, values, vectors, plan(self._request(box)))
+            typical = self._run(box, FloatWindow(units))
+            assert typical.at is not None
+            ridge, gamma, floor, at = typical.ridge, typical.gamma, typical.floor, typical.at
+        seen = ClippedSweep(sweep, partial(self._placed, at=at), box.d)
+        fit = linear_fit(seen, ridge, False)
+        clipped = sweep.fold(lambda block: Clipped.of(self._seen(block)))
+        values, vectors = np.linalg.eigh(FloatWindow(seen).gram(0.0))
+        return AdaFit(fit, clipped, None, gamma, floor, values, vectors, plan(self._request(box)), at)
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
@@ -146,25 +157,27 @@ class AdaOPS(PredictsLinearly, Promised):
         composition at the values that were drawn is an odometer reading (MATH 6), labelled ``"estimate"``. What holds
         for everybody whatever was drawn is ``privacy_``.
         """
-        rows, spent, ask = self._seen(block), fit.plan, fit.plan.request
+        rows, spent, at = self._placed(block, fit.at), fit.plan, fit.at
         loo = without(fit.linear, rows.X, rows.y, inside)
-        squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        moved = smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside)
+        squares = (moved / spent.eigenvalue_at(at.x_bound).scale) ** 2
+        squares = squares + people_squares(spent.first, self._seen(block), at.first)
         if spent.count is not None:
-            squares = squares + (spent.count.distance / ask.rows_per_person) ** 2
+            squares = squares + (spent.count.distance / spent.request.rows_per_person) ** 2
         if spent.size is not None:
             step = (rows.X @ fit.linear.inverse()) * loo.residual[:, None]  # theta_with - theta_without, if inside
             if not inside:
                 step /= (1.0 + loo.leverage)[:, None]
             here = np.linalg.norm(fit.theta)
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
-            move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
+            move = np.abs(np.log((1.0 + at.x_bound * here) / (1.0 + at.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
         rho = np.abs(loo.residual) * np.sqrt(fit.gamma)
         if self.rows_per_person is None:
             sample: Pairs = PosteriorSamplePair(loo.leverage, rho, "estimate")
         else:  # beside people with several rows
             sample = sample_pairs(loo.leverage[:, None], rho[:, None])
-        residual = loo.residual * self._box(block.X.shape[1]).label.half  # in the user's units
+        residual = loo.residual * at.half * self._box(block.X.shape[1]).label.half  # in the user's units
         return People(loo.leverage, residual, Composed([GaussianShift(np.sqrt(squares), "estimate"), sample]))
 
     def persons(self, fit: AdaFit, block: Block, starts: NDArray, inside: bool = True) -> People:
@@ -180,7 +193,9 @@ class AdaOPS(PredictsLinearly, Promised):
             )
         counts = starts_of(len(block), starts)[1]
         refuse_more_rows(self, counts)
-        rows, spent, ask, linear = self._seen(block), fit.plan, fit.plan.request, fit.linear
+        rows, spent, at, linear = self._placed(block, fit.at), fit.plan, fit.at, fit.linear
+        first = np.sqrt(people_squares(spent.first, self._seen(block), at.first))
+        scale = spent.eigenvalue_at(at.x_bound).scale
         inverse, gram, sign = linear.inverse(), (fit.vectors * fit.values) @ fit.vectors.T, -1.0 if inside else 1.0
         mu, rho = np.zeros((2, len(counts), min(int(counts.max(initial=1)), rows.X.shape[1])))
         squares, largest = np.zeros(len(counts)), np.zeros(len(counts))
@@ -193,15 +208,15 @@ class AdaOPS(PredictsLinearly, Promised):
             mu[i, : len(top)], rho[i, : len(top)] = (sigma / others)[top], (np.abs(r) * np.sqrt(fit.gamma))[top]
             largest[i] = max(V @ r, key=abs)
             moved = abs(np.linalg.eigvalsh(gram + sign * X.T @ X)[0] - fit.values[0])
-            squares[i] = (moved / spent.eigenvalue.scale) ** 2
+            squares[i] = (moved / scale) ** 2 + first[a:b].sum() ** 2
             if spent.count is not None:
-                squares[i] += ((b - a) * spent.count.distance / ask.rows_per_person) ** 2
+                squares[i] += ((b - a) * spent.count.distance / spent.request.rows_per_person) ** 2
             if spent.size is not None:
                 there = fit.theta + sign * inverse @ X.T @ V @ (V.T @ e / (1.0 + sign * sigma))
-                ends = [ask.y_bound + ask.x_bound * np.linalg.norm(theta) for theta in (fit.theta, there)]
+                ends = [1.0 + at.x_bound * np.linalg.norm(theta) for theta in (fit.theta, there)]
                 squares[i] += (math.log(ends[0] / ends[1]) / spent.size_at(fit.floor).scale) ** 2
         pairs = Composed([GaussianShift(np.sqrt(squares), "estimate"), sample_pairs(mu, rho)])
-        return People(mu.max(axis=1), largest * self._box(block.X.shape[1]).label.half, pairs)
+        return People(mu.max(axis=1), largest * at.half * self._box(block.X.shape[1]).label.half, pairs)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Bound the draw's variance by the released floor of the eigenvalues: what the ridge fit on this table says.
@@ -211,8 +226,9 @@ class AdaOPS(PredictsLinearly, Promised):
         if about == "population":
             return PublishedInference(None, (), only_the_table("AdaOPS"))
         box = self._box(self.n_features_in_)
-        variance = 1.0 / (self.gamma_ * self._floor * box.x_bound**2)
-        drawn = bounded_draw(self._drawn, np.full(len(self._drawn), variance))
+        at = self._coordinates(box)
+        variance = 1.0 / (self.gamma_ * self._floor * at.x_bound**2)
+        drawn = bounded_draw(self._drawn, np.full(len(self._drawn), variance)).mapped(*at.in_units(box.weight))
         return PublishedInference(box.user_coefficients(drawn), (AT_MOST,))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
@@ -224,9 +240,12 @@ class AdaOPS(PredictsLinearly, Promised):
         refuse_rows_of_people(self, "the loss that follows from one row")
         row = one_row(x)
         box = self._box(row.shape[1])
-        rows = box.rows(row, np.array([y]))
-        u = level(float(np.linalg.norm(rows.X[0])) / box.x_bound)
-        epsilon = own_row_promise(self._request(box), u, max(u, level(abs(float(rows.y[0]))))).epsilon(delta)
+        rows, request = box.rows(row, np.array([y])), self._request(box)
+        first = self._first(box)
+        looked = level(math.sqrt(float(people_squares(first, rows, None)[0])) / first.promise.distance)
+        # the coordinates of a box are not known before they are drawn, and nor is a residual
+        u = 1.0 if box.boxed else level(float(np.linalg.norm(rows.X[0])) / box.x_bound)
+        epsilon = own_row_promise(request, u, 1.0, looked).epsilon(delta)
         return OwnRowLoss(epsilon, delta, "upper", ("rows_clipped",))
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
@@ -239,18 +258,19 @@ class AdaOPS(PredictsLinearly, Promised):
         box = self._box(sweep.n_features)
         blocks = list(sweep.map(lambda block: block))
         rows = box.rows(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]))
-        spent, size = plan(self._request(box)), published.log_size_
+        spent, size, at = plan(self._request(box)), published.log_size_, published._coordinates(box)
         drawn = DrawnNumbers(
-            eigenvalue=(_point(published.eigenvalue_), spent.eigenvalue.scale),
+            eigenvalue=(_point(published.eigenvalue_), spent.eigenvalue_at(at.x_bound).scale),
             count=None if spent.count is None else (_point(published.count_), spent.count.scale),
             log_size=None if size is None else (_point(size), spent.size_at(published._floor).scale),
             sample=cell(published._drawn, GRID),
             ridge=published.lambda_,
             gamma=published.gamma_,
-            x_bound=spent.request.x_bound,
-            y_bound=spent.request.y_bound,
+            x_bound=at.x_bound,
+            y_bound=1.0,
         )
-        return drawn_log_ratios(rows, drawn)
+        first = replayed_log_ratios(partial(run_first, self._first(box)), rows, published._answers())
+        return drawn_log_ratios(at.rows(rows.X, rows.y, rows.present), drawn).plus(first)
 
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)
@@ -258,7 +278,7 @@ class AdaOPS(PredictsLinearly, Promised):
         if kappa is not None and not (is_number(kappa) and 0 < kappa <= LARGEST):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {got(kappa)}; try kappa=1.0")
         kappa = None if kappa is None else float(kappa)
-        return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, kappa, most_rows(self))
+        return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, kappa, most_rows(self), box)
 
     def _check_count(self, rows: int) -> None:
         declared = declared_count(self.n_public)
@@ -275,8 +295,33 @@ class AdaOPS(PredictsLinearly, Promised):
         self.count_ = found.count
         self.log_size_ = found.log_size
         self.privacy_ = found.promise
+        assert found.at is not None
+        first = found.at.first
+        self.totals_, self.column_totals_ = first.totals, first.column_totals
+        self.gram_, self.moments_ = first.gram, np.array(first.moments)
         self._floor, self._drawn = found.floor, found.coef
-        return found.coef
+        linear, constant = found.at.in_units(box.weight)
+        return linear @ found.coef + constant
+
+    def _answers(self) -> list[Floats]:
+        return sums_released(self)
+
+    def _coordinates(self, box: DeclaredBox) -> Coordinates:
+        """Run the first estimate once more on what it published: the coordinates are post-processing of that."""
+        nobody = box.rows(np.zeros((0, len(box.columns))), np.zeros(0))
+        window = ExactWindow(nobody, answer=published_before(self._answers()))
+        return Coordinates.look(self._first(box), window)
+
+    def _first(self, box: DeclaredBox) -> Rounds:
+        """Return the plan of the first estimate."""
+        first = plan(self._request(box)).first
+        assert first is not None
+        return first
+
+    def _placed(self, block: Block, at: Coordinates) -> FixedRows:
+        """Return rows and residuals as the sample sees them."""
+        rows = self._seen(block)
+        return at.rows(rows.X, rows.y, rows.present)
 
 
 def sample_pairs(mu: Floats, rho: Floats) -> GeneralGaussian:
@@ -291,12 +336,17 @@ def _point(value: float) -> Output:
 LEVELS = 16  # shares of a bound are rounded up to multiples of 1/16: few promises serve everybody
 
 
-@lru_cache(maxsize=512)
-def own_row_promise(request: Request, u: float, t: float) -> Promise:
-    """Return the promise to rows of ``||x|| <= u B_x`` and ``max(||x||/B_x, |y|/B_y) <= t``: each part scaled."""
+def own_row_promise(request: Request, u: float, t: float, looked: float = 1.0) -> Promise:
+    """Return the promise to rows of ``||x|| <= u B_x`` and ``max(||x||/B_x, |y|/B_y) <= t``: each part scaled.
+
+    ``looked`` is how far the row moves the first estimate, in parts of the farthest.
+    """
     spent = plan(request)
     whole, parts = spent.conversion.promise, [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
-    distance = math.sqrt(math.fsum((part.distance * share) ** 2 for part, share in parts if part is not None))
+    squares = [(part.distance * share) ** 2 for part, share in parts if part is not None]
+    if spent.first is not None:
+        squares.append((spent.first.promise.distance * looked) ** 2)
+    distance = math.sqrt(math.fsum(squares))
     mu, rho = u * u / spent.corners.floors * BOUND_UP, t * spent.corners.residuals * BOUND_UP
     return Promise(min(distance * BOUND_UP, whole.distance), tuple(mu.tolist()), tuple(rho.tolist()), whole.failure)
 

@@ -1,5 +1,7 @@
 """AdaOPS as a mechanism: a few noisy numbers, then one posterior sample as cold as the promise allows (MATH 4).
 
+0. a first estimate by AdaSSP, and coordinates that follow from it (``adaops.coordinates``): everything after it, rows,
+   labels, their bounds and the estimate, is in these, where ``B_y = 1``
 1. (only when n is not public) ``n~ = n + noise``, and ``n <= n~ + q s`` but for a charged probability
 2. ``lambda~ = lambda_min(X'X) + noise`` (Weyl: one person moves it by at most B_x^2), ``low = lambda~ - q s``
 3. a floor h from public floors, by a rule that sees only what is released; ``ridge = max(0, h - low)``
@@ -7,9 +9,9 @@
    ``log(1 + B_x^2/h)``, because ``||theta_with - theta_without|| <= (B_x/h) |y - x'theta|``
 5. ``theta ~ N(theta_hat, H^-1/gamma)``, ``gamma = (rho_h / sup|y - x'theta|)^2`` with rho_h calibrated for that floor
 
-The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
-the envelope of all corners (``promises``). Noise, bounds and promise are the parts of ``private_bounds``: bounds
-hold on the data set without the person, whoever runs the release.
+The parts 0, 1, 2 and 4 are Gaussian with distances fixed in advance; whatever coordinates and floor they lead to, the
+sample stays below the envelope of all corners (``promises``). Noise, bounds and promise are the parts of
+``private_bounds``: bounds hold on the data set without the person, whoever runs the release.
 
 A person with k rows moves n by k, the eigenvalue by ``k B_x^2`` and the logarithm by ``log(1 + k B_x^2/h)``, and leaves
 the sample in k steps, each below the corner; with some of their rows there are up to k - 1 more (docs/mathematics.md).
@@ -25,6 +27,9 @@ from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, STEP_UP
+from perinstance.releases.adaops.coordinates import LEFT, Coordinates, first_rounds
+from perinstance.releases.adassp.mechanism import Rounds
+from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.private_bounds import Conversion, KeyQuantity, PrivateBound, convert, spending
 from perinstance.releases.promises.promise import FLOORS, Corners, Promise, corners, gaussian_distance
 from perinstance.releases.promises.window import Window
@@ -50,6 +55,7 @@ class Request:
     n_public: int | None
     kappa: float | None
     rows_per_person: int = 1
+    box: DeclaredBox | None = None  #: of rows that have a first estimate; None: the sample is drawn around zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +63,16 @@ class Plan:
     """How the budget is spent: a function of the request alone."""
 
     request: Request
-    eigenvalue: PrivateBound
+    first: Rounds | None
+    eigenvalue: PrivateBound  #: at the declared bound of rows
     count: PrivateBound | None  #: None when n is public
     size: PrivateBound | None  #: at the lowest floor; None when the size of the estimate is not released
     corners: Corners
     conversion: Conversion
+
+    def eigenvalue_at(self, x_bound: float) -> PrivateBound:
+        """Return how the smallest eigenvalue is released of rows with this bound."""
+        return self.eigenvalue.at(x_bound**2 * self.request.rows_per_person * STEP_UP)
 
     def size_at(self, floor: float) -> PrivateBound:
         """Return how the size of the estimate is released once a floor is chosen."""
@@ -81,6 +92,7 @@ class Outcome:
     count: float | None
     log_size: float | None
     promise: Promise
+    at: Coordinates | None  #: that all of it is in
 
 
 def plan(request: Request) -> Plan:
@@ -93,7 +105,8 @@ def plan(request: Request) -> Plan:
     if request.n_public is None:
         return with_size
     without = _spend(request, False)
-    return min(without, with_size, key=lambda candidate: choose(candidate, float(request.n_public or 1), 0.0)[1])
+    n, variance = float(request.n_public), LABEL_VARIANCE if request.box is None else LEFT
+    return min(without, with_size, key=lambda candidate: choose(candidate, n, 0.0, n, variance)[1])
 
 
 def run(spent: Plan, window: Window) -> Outcome:
@@ -104,20 +117,25 @@ def run(spent: Plan, window: Window) -> Outcome:
         count = window.count(spent.count.scale)
         n, n_upper = max(count, 1.0), spent.count.bound(count)
     n_upper += ask.rows_per_person - 1  # the person's other rows, while one of them is taken out
-    eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
-    low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * BOUND_DOWN
-    index, _ = choose(spent, n, low, n_upper)
+    at, x_bound, variance = None, ask.x_bound, LABEL_VARIANCE
+    if spent.first is not None:
+        at = Coordinates.look(spent.first, window)
+        window, x_bound, variance = window.mapped(at.rows, ask.d), at.x_bound, LEFT
+    part = spent.eigenvalue_at(x_bound)
+    eigenvalue = window.eigenvalue(part.scale)
+    low = max(part.bound(eigenvalue), 0.0) / x_bound**2 * BOUND_DOWN
+    index, _ = choose(spent, n, low, n_upper, variance)
     floor, rho = spent.corners.floors[index : index + 1], float(spent.corners.residuals[index])
-    ridge = float(ridges(floor, low)[0]) * ask.x_bound**2
+    ridge = float(ridges(floor, low)[0]) * x_bound**2
     bound = float(residual_bound(floor, low, n_upper)[0]) * ask.y_bound
     log_size = None
     if spent.size is not None:
         size = spent.size_at(float(floor[0]))
-        log_size = window.log_size(ridge, ask.x_bound, ask.y_bound, size.scale)
+        log_size = window.log_size(ridge, x_bound, ask.y_bound, size.scale)
         bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * BOUND_UP)
     gamma = (rho / bound) ** 2 * BOUND_DOWN
     coef = window.posterior(ridge, gamma)
-    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise)
+    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise, at)
 
 
 def _spend(request: Request, size: bool) -> Plan:
@@ -135,11 +153,22 @@ def _spend(request: Request, size: bool) -> Plan:
     most = float(size_sensitivity(FLOORS[0], k))
     length = released(KeyQuantity("log(B_y + B_x ||theta||)", most, "upper"), SIZE) if size else None
     bounds = [part for part in (eigenvalue, count, length) if part is not None]
-    ladder = corners(request.epsilon, request.delta, *spending(bounds), k)
+    first, looked = None, 0.0
+    if request.box is not None:
+        kept = request.delta - FAILURE * request.delta
+        first = first_rounds(request.epsilon, kept, request.box, request.n_public, k)
+        looked = first.promise.distance
+    distance, failure = spending(bounds)
+    ladder = corners(request.epsilon, request.delta, math.hypot(distance, looked) * STEP_UP, failure, k)
     conversion = convert(
-        bounds, leverage=1.0 / ladder.floors, residual=ladder.residuals, rows_per_person=k, enforced=ENFORCED
+        bounds,
+        leverage=1.0 / ladder.floors,
+        residual=ladder.residuals,
+        shift=looked,
+        rows_per_person=k,
+        enforced=ENFORCED,
     )
-    return Plan(request, eigenvalue, count, length, ladder, conversion)
+    return Plan(request, first, eigenvalue, count, length, ladder, conversion)
 
 
 LABEL_VARIANCE = 1.0 / 25.0  # of the label's squared bound: a bound is commonly put at five standard deviations
@@ -167,7 +196,9 @@ def size_sensitivity(floors: ArrayLike, rows: int = 1) -> Floats:
     return np.log1p(rows / np.asarray(floors)) * BOUND_UP
 
 
-def choose(spent: Plan, n: float, low: float, n_upper: float | None = None) -> tuple[int, float]:
+def choose(
+    spent: Plan, n: float, low: float, n_upper: float | None = None, label_variance: float = LABEL_VARIANCE
+) -> tuple[int, float]:
     """Choose a floor by public numbers alone: its place, and the excess risk (sum over people) predicted there.
 
     There are about n people, and no more than ``n_upper`` (but for the charged failure); the smallest eigenvalue is at
@@ -177,7 +208,7 @@ def choose(spent: Plan, n: float, low: float, n_upper: float | None = None) -> t
     h, rho, d, kappa = spent.corners.floors, spent.corners.residuals, spent.request.d, spent.request.kappa
     j = np.arange(1, d + 1)
     g = np.maximum(n / (j * np.sum(1.0 / j)), max(low, 0.0))[:, None]
-    theta2 = LABEL_VARIANCE * n / g.sum()
+    theta2 = label_variance * n / g.sum()
     ridge = ridges(h, low)
     bound = residual_bound(h, low, n if n_upper is None else n_upper)
     if spent.size is not None:

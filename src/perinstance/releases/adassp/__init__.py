@@ -1,1 +1,1 @@
-"""AdaSSP: ``estimator``, the ``mechanism`` by itself, and the ``looks`` that it begins with."""
+"""AdaSSP: ``estimator``, and the ``mechanism`` by itself; it begins with ``promises.looks``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -17,24 +16,21 @@ from perinstance.folds.sweep import Sweep
 from perinstance.inference.equation import EstimatingEquation, positive_part
 from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.adassp.robust_stage import LEAST_SPREAD, LEFT, MOST_SPREAD
-from perinstance.releases.base.log_ratios import LogRatios, NoisySums, cell, check_same_release, refuse_outside
+from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.window import ExactWindow, Window, published_before
-from perinstance.sampling import GRID, FixedRows
-from perinstance.sampling.ball_arithmetic import exact
-
-PRECISION = 256  # bits: rows are on a grid, sums of products of them need about a hundred
+from perinstance.releases.promises.replays import replayed_log_ratios
+from perinstance.releases.promises.window import Window
+from perinstance.sampling import FixedRows
 
 
 class AdaSSP(PredictsLinearly, Promised):
@@ -42,8 +38,8 @@ class AdaSSP(PredictsLinearly, Promised):
 
     A look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated
     together as one Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``,
-    ``first_look``, ``column_look``, ``averaged_rounds``, ``shrinkage``). Columns that have bounds of their own are
-    standardised. Everything is a function of released numbers: there is nothing to tune to the data.
+    ``promises.looks``). Columns that have bounds of their own are standardised. Everything is a function of released
+    numbers: there is nothing to tune to the data.
 
     Parameters
     ----------
@@ -129,17 +125,8 @@ class AdaSSP(PredictsLinearly, Promised):
         box = self._box(sweep.n_features)
         blocks = list(sweep.map(lambda block: block))
         X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
-        run, answers, found = partial(adassp_mechanism.run, self._plan(box)), published._answers(), []
-        with working_precision(PRECISION):
-            asked = _asked(run, box.rows(X, y), answers)
-            whole = [NoisySums.of(cell(values, GRID), center, scales, "gaussian") for values, center, scales in asked]
-            for i in range(len(X)):
-                own = _asked(run, box.rows(X[i : i + 1], y[i : i + 1]), answers)
-                steps = zip(whole, own, strict=True)
-                found.append(
-                    sum((sums.log_ratio(exact(u) for u in center) for sums, (_, center, _) in steps), exact(0))
-                )
-        return LogRatios.of(found)
+        run = partial(adassp_mechanism.run, self._plan(box))
+        return LogRatios.of(replayed_log_ratios(run, box.rows(X, y), published._answers()))
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients."""
@@ -189,28 +176,8 @@ class AdaSSP(PredictsLinearly, Promised):
         return found.coef
 
     def _answers(self) -> list[Floats]:
-        gram = self.gram_[np.triu_indices(len(self.gram_))]
-        asked = [self.totals_, self.column_totals_, gram, *self.moments_]
-        asked += [self.squared_residuals_, self.score_, self.meat_]
-        return [one for one in asked if len(one)]
-
-
-def _asked(run: Any, rows: FixedRows, answers: list[Floats]) -> list[tuple[Floats, Sequence[Any], Sequence[float]]]:
-    """Run the mechanism on published numbers: each of them, the exact sums of these rows, and the scales.
-
-    Everything that is asked is a sum over people of a function of one row and of what was published before: what one
-    row alone answers is the step by which the person moved the sum.
-    """
-    found, replay = [], published_before(answers)
-
-    def answer(center: Sequence[Any], scales: Sequence[float]) -> Floats:
-        found.append((replay(center, scales), center, scales))
-        return found[-1][0]
-
-    run(ExactWindow(rows, answer=answer))
-    if len(found) != len(answers):
-        raise InvalidInput("what was published does not fit the audited release; pass the fitted release itself")
-    return found
+        bought = (self.squared_residuals_, self.score_, self.meat_)
+        return [*adassp_mechanism.sums_released(self), *(one for one in bought if len(one))]
 
 
 LAST_ROUNDS = 3  # that the equation averages

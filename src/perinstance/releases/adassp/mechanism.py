@@ -4,9 +4,9 @@
 
 With one round, theta_0 = 0 and c = 1 it is the classical release of (X'X, X'y), and there is no look. Further rounds
 pay: a residual is smaller than a label, so it can be clipped at a fraction of the label's range and needs that much
-less noise; and the error of G~ then acts on ``theta - theta_k`` instead of theta. The first look (``first_look``) says
-where labels lie and how widely, and how long the rows of a box are; the second (``column_look``) standardises its
-columns. Every estimate is made of all rounds so far (``averaged_rounds``).
+less noise; and the error of G~ then acts on ``theta - theta_k`` instead of theta. The first look (``promises.looks``)
+says where labels lie and how widely, and how long the rows of a box are; the second standardises its columns. Every
+estimate is made of all rounds so far (``estimate``).
 
 Rows are ``(x, w)``: ``||x|| <= R`` and a column of ones of weight w, whose square is ``n w^2``. Where n is public or
 was looked at, that entry is known and not released again: one person then moves the Gram matrix by
@@ -19,15 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
-from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
 from perinstance.releases.adassp.robust_stage import LEFT, Bought, Stage
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.declared_box import DeclaredBox
+from perinstance.releases.promises.looks import ColumnLook, Look, Opening, coordinates, opening
 from perinstance.releases.promises.promise import Promise, noise_scale, person_distance, row_distance
 from perinstance.releases.promises.window import StandardFrame, Window
 from perinstance.sampling import FixedRows
@@ -116,12 +117,14 @@ def spend(
     n_public: int | None = None,
     robust: bool = False,
     rows_per_person: int = 1,
+    part: float = 1.0,
 ) -> Rounds:
-    """Split the budget: exact Gaussian composition, so the squared distances are what is shared out.
+    """Split the budget, or a part of it: exact Gaussian composition, so squared distances are what is shared out.
 
     A person's rows move every part by at most as many times what one row moves it by.
     """
-    budget, look, columns, left, stage = row_distance(epsilon, delta, rows_per_person), None, None, 1.0, None
+    budget = row_distance(epsilon, delta, rows_per_person) * math.sqrt(part)
+    look, columns, left, stage = None, None, 1.0, None
     if robust:
         stage, budget = Stage.of(budget), budget * math.sqrt(LEFT) * ROUND_DOWN
     if count > 1:
@@ -146,7 +149,7 @@ def run(rounds: Rounds, window: Window) -> Published:
     if rounds.look is not None:
         totals = window.totals(rounds.look.columns, rounds.look.bound, rounds.look.scales())
         found = opening(rounds.look, totals)
-    column_totals, frame = _coordinates(rounds, found, window)
+    column_totals, frame = coordinates(rounds.column_look, found, window)
     if frame is not None and rounds.stage is not None:
         frame = replace(frame, whole=True)
     clip = rounds.clip or found.clip
@@ -179,18 +182,6 @@ def run(rounds: Rounds, window: Window) -> Published:
     return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path, bought)
 
 
-def _coordinates(rounds: Rounds, found: Opening, window: Window) -> tuple[Floats, StandardFrame | None]:
-    """Look at the columns of a box, and return the frame of the rest; where n is not believed it cannot be read."""
-    look = rounds.column_look
-    if look is None:
-        return np.empty(0), None
-    if found.n is None:
-        return np.empty(0), common(look, found)
-    asked = look.frame(found.length)
-    totals = window.framed(asked).column_totals(look.scales(asked))
-    return totals, standardised(look, found, asked, totals)
-
-
 def widened(rounds: Rounds, clip: float, trace: float, d: int) -> float:
     """Return the clip of the last rounds: when there is so much data that noise is faint, bias matters more.
 
@@ -199,6 +190,16 @@ def widened(rounds: Rounds, clip: float, trace: float, d: int) -> float:
     while clip < 1.0 and d * 2.0 * clip / rounds.round_distance <= FAINT * max(trace, 1.0):
         clip = min(1.0, 2.0 * clip)
     return clip
+
+
+SUMS = ("totals_", "column_totals_", "gram_", "moments_")  # what a fitted release has of a run
+
+
+def sums_released(fitted: Any) -> list[Floats]:
+    """Return the sums that a fitted release published, in the order in which they were asked for."""
+    gram = fitted.gram_[np.triu_indices(len(fitted.gram_))]
+    asked = [fitted.totals_, fitted.column_totals_, gram, *fitted.moments_]
+    return [one for one in asked if len(one)]
 
 
 def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> Floats:

@@ -52,6 +52,12 @@ class LogRatios:
                 error[i] = _above(abs(ball - arb(value[i]))) if math.isfinite(value[i]) else math.inf
         return cls(value, error)
 
+    def plus(self, balls: Sequence[Ball]) -> LogRatios:
+        """Return the sum with what is known in balls."""
+        known = LogRatios.of(balls)
+        value = self.value + known.value
+        return LogRatios(value, np.nextafter(self.error + known.error + np.spacing(np.abs(value)), np.inf))
+
     @classmethod
     def concatenate(cls, parts: Sequence[LogRatios]) -> LogRatios:
         """Put the answers of blocks behind each other."""

@@ -77,7 +77,7 @@ class WritesModel(BaseEstimator):
         """Answer for the people that ``people`` left open; here it leaves nobody open."""
         return self.people(fit, block, inside)
 
-    def published_parameters(self) -> dict[str, float | None]:
+    def published_parameters(self) -> dict[str, Any]:
         """Return further numbers that were released with the coefficients, by name."""
         return {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import ArraySweep, People, SteppedSweep, Sweep
+from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
@@ -39,10 +39,8 @@ from perinstance.releases.base.rows_per_person import (
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import ExactWindow, FloatWindow, Window, published_before
+from perinstance.releases.promises.window import ClippedSweep, ExactWindow, FloatWindow, Window, published_before
 from perinstance.sampling import FixedRows
-
-T = TypeVar("T")
 
 
 class Promised(WritesModel):
@@ -263,34 +261,6 @@ class ClippedFit(ShowsNoValue):
     def gram(self) -> None:
         """None: the release has no Gaussian law around this fit."""
         return None
-
-
-@dataclass(frozen=True)
-class ClippedSweep(SteppedSweep):
-    """The table as the release sees it: every block in units and clipped, with its column of ones."""
-
-    sweep: Sweep
-    clip: Callable[[Block], FixedRows]
-    d: int  #: columns, that of ones included
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns, that of ones included."""
-        return self.d
-
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows, where it is known already."""
-        return getattr(self.sweep, "n_rows", None)
-
-    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
-        """Return the step over a block of raw rows."""
-
-        def clipped(block: Block) -> T:
-            rows = self.clip(block)
-            return step(Block(rows.X, rows.y, block.start))
-
-        return clipped
 
 
 def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:

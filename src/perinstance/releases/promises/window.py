@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.sweep import SteppedSweep, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.base.row_sums import halvings, lengths, products
@@ -29,8 +29,11 @@ from perinstance.sampling.ideal_laws import estimate
 HALF = 20  # bits: integers below 2^40 are cut into two halves
 CHUNK = 1 << 12  # rows whose products of halves, below 2^40 each, float64 adds exactly
 
+T = TypeVar("T")
 #: One draw around exact sums of rows, coordinates independent, each with its scale.
 Answer = Callable[[Sequence[Any], Sequence[float]], Floats]
+#: Rows on grids, of rows (X, y) and who is present, each a function of its own row.
+MapRows = Callable[[Floats, Floats, NDArray[np.bool_]], FixedRows]
 #: The weight of each of some rows (X, y) in a sum, a function of the row alone.
 Weigh = Callable[[Floats, Floats], Floats]
 
@@ -76,6 +79,10 @@ class ExactWindow:
     def framed(self, frame: StandardFrame) -> ExactWindow:
         """Return the window on the same people in other coordinates; there ``moment`` clips ``(y - x'theta) x``."""
         return ExactWindow(self._rows, frame, self._answer)
+
+    def mapped(self, rows_of: MapRows, d: int) -> ExactWindow:
+        """Return the window on rows that are made of these ones, each by itself; there are d columns."""
+        return ExactWindow(rows_of(self._rows.X, self._rows.y, self._rows.present), None, self._answer)
 
     @property
     def d(self) -> int:
@@ -186,6 +193,34 @@ class ExactWindow:
         return draw(ExactPosterior(self._sums.normal_equations(ridge), gamma)).values
 
 
+@dataclass(frozen=True)
+class ClippedSweep(SteppedSweep):
+    """The table as the release sees it: every block in units and clipped, with its column of ones."""
+
+    sweep: Sweep
+    clip: Callable[[Block], FixedRows]
+    d: int  #: columns, that of ones included
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns, that of ones included."""
+        return self.d
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, where it is known already."""
+        return getattr(self.sweep, "n_rows", None)
+
+    def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
+        """Return the step over a block of raw rows."""
+
+        def clipped(block: Block) -> T:
+            rows = self.clip(block)
+            return step(Block(rows.X, rows.y, block.start))
+
+        return clipped
+
+
 class FloatWindow:
     """Floating-point answers, **not private**: with a generator for experiments, without noise for the curator.
 
@@ -198,6 +233,11 @@ class FloatWindow:
     def framed(self, frame: StandardFrame) -> FloatWindow:
         """Return the window on the same people in other coordinates."""
         return FloatWindow(self._rows, self._rng, frame)
+
+    def mapped(self, rows_of: MapRows, d: int) -> FloatWindow:
+        """Return the window on rows that are made of these ones."""
+        made = ClippedSweep(self._rows, lambda block: rows_of(block.X, block.y, np.asarray(block.X.any(axis=1))), d)
+        return FloatWindow(made, self._rng)
 
     @property
     def d(self) -> int:

@@ -1,4 +1,4 @@
-"""AdaSSP's first look: how many people there are, where their labels lie and how widely, and how long rows are.
+"""The looks that AdaSSP and AdaOPS begin with: how many people, where labels lie and how widely, how long rows are.
 
 One vector of totals is released, in units: ``n``, ``sum v`` and ``sum (v^2 - 1/2)`` of the label and, in a box,
 ``sum (h - 4)``, where h counts how often the declared bound of ``||u||^2`` can be halved before the row is longer, at
@@ -19,7 +19,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.base.row_sums import HALVINGS, halvings, squared_lengths
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.window import StandardFrame
+from perinstance.releases.promises.window import StandardFrame, Window
 
 BELIEVED = 3.0  # standard deviations of noise from which on a total counts
 WIDEST_CLIP, NARROWEST_CLIP = 0.2, 0.02  # of the label's half range; in between, the labels' standard deviation
@@ -164,3 +164,14 @@ def common(look: ColumnLook, found: Opening) -> StandardFrame:
 def with_weight(look: ColumnLook, center: Floats, spread: Floats, radius: float) -> StandardFrame:
     """Return the frame with a column of ones that weighs what a column weighs on average."""
     return StandardFrame(center, spread, radius, radius / math.sqrt(look.columns) if look.intercept else 0.0)
+
+
+def coordinates(look: ColumnLook | None, found: Opening, window: Window) -> tuple[Floats, StandardFrame | None]:
+    """Look at the columns of a box, and return the frame of the rest; where n is not believed it cannot be read."""
+    if look is None:
+        return np.empty(0), None
+    if found.n is None:
+        return np.empty(0), common(look, found)
+    asked = look.frame(found.length)
+    totals = window.framed(asked).column_totals(look.scales(asked))
+    return totals, standardised(look, found, asked, totals)
