@@ -84,9 +84,8 @@ def true_epsilon(true):
         return np.inf
     excess = np.maximum(np.array([float(v) for v in true.excess]), np.nextafter(-1.0, 0.0))
     shift = np.array([float(v) for v in true.shift])
-    shift[np.abs(shift) < np.abs(shift).max() * 1e-25] = (
-        0.0  # noise of sixty digits would hide that one coordinate moves
-    )
+    for part in (excess, shift):  # the truth's own rounding: one coordinate that moves is to be known as such
+        part[np.abs(part) < np.abs(part).max() * 1e-25] = 0.0
     if not (np.isfinite(excess).all() and np.isfinite(shift).all()):
         return None
     if np.abs(shift).max() > ABSURD or excess.max() > ABSURD:
