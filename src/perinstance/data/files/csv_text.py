@@ -86,7 +86,7 @@ class DelimitedReader(Reader):
             skip_rows_after_names=1,
             block_size=_CHUNK,
             use_threads=threads > 1,
-            encoding=self.encoding,
+            encoding="utf8" if self.encoding == "utf-8" else self.encoding,  # pyarrow reads utf8 without transcoding
         )
         convert = pcsv.ConvertOptions(
             column_types=types, include_columns=list(types), strings_can_be_null=False, decimal_point=self.decimal
