@@ -23,6 +23,8 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
         array, kind = array.cast(kind.value_type), kind.value_type
+    if pa.types.is_null(kind) and not len(array):  # nobody
+        return pa.array([], pa.string())
     if not (is_text(kind) or pa.types.is_integer(kind)):
         raise InvalidTable(f"ids must be strings or whole numbers, got {kind}; convert them to text as it is written")
     if array.null_count:
