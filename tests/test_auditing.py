@@ -268,3 +268,22 @@ def test_several_groupings_stand_below_each_other(kind):
     for wrong in ({}, {"ward": ["a"]}):
         with pytest.raises(pi.errors.InvalidInput):
             audit.by(wrong)
+
+
+def test_equal_rows_that_are_left_open_are_answered_once(monkeypatch):
+    """A column of ones that is fitted exactly leaves everybody open, and all of them are one row."""
+    asked = []
+    refine = pi.OutputPerturbation.refine
+
+    def counted(self, fit, sweep, block, inside=True):
+        asked.append(len(block))
+        return refine(self, fit, sweep, block, inside)
+
+    monkeypatch.setattr(pi.OutputPerturbation, "refine", counted)
+    X, y = np.ones((500, 1)), np.ones(500)
+    y[7] = 2.0
+    found = pi.audit(pi.OutputPerturbation(scale=0.1), X, y)
+    assert found.refined == 0 or max(asked) <= 2
+    exact = pi.audit(pi.OutputPerturbation(scale=0.1), X, np.ones(500))
+    assert exact.refined == 500 and asked[-1] == 1
+    np.testing.assert_array_equal(exact.losses, 0.0)

@@ -47,11 +47,12 @@ def check_refusal(outcome) -> None:
     assert shown.startswith("perinstance: ")
 
 
-def test_duplicate_ids(run, tmp_path):
+def test_rows_of_one_id_are_one_person(run, tmp_path):
     frame = people()
-    frame["person"] = SECRET
+    frame["person"] = "one"
     frame.to_csv(tmp_path / "p.csv", index=False)
-    check_refusal(run("audit", tmp_path / "p.csv", "--target", "bmi", "--id", "person", "--group", "ward"))
+    told = run("audit", tmp_path / "p.csv", "--target", "bmi", "--id", "person", "--group", "ward")
+    assert told.code == 0 and f"1 person, {len(frame)} rows" in told.out
 
 
 ASKED = "--target bmi --id person --group ward"

@@ -54,12 +54,12 @@ class PeopleAnswers:
             rows=together(blocks) if blocks else None,
         )
 
-    def with_open(self, better: People, delta: float) -> PeopleAnswers:
-        """Put what was found of the open people in their places."""
+    def with_open(self, better: People, epsilon: Floats) -> PeopleAnswers:
+        """Put what was found of the open people, and their losses, in their places."""
         order = np.arange(len(self.leverage))
         order[self.open] = len(order) + np.arange(len(self.open))
         self.leverage[self.open], self.residual[self.open] = better.leverage, better.residual
-        self.epsilon[self.open] = better.pairs.epsilon(delta)
+        self.epsilon[self.open] = epsilon
         return replace(self, pairs=type(better.pairs).concatenate([self.pairs, better.pairs])[order])
 
 
@@ -100,6 +100,14 @@ class WithoutPeople(SteppedSweep):
             return step(block.people_picked(np.delete(np.arange(block.n_people), here)))
 
         return skip
+
+
+def equal_rows(block: Block) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first of all equal rows, target included, and for each row which of them it is equal to."""
+    rows = np.ascontiguousarray(np.column_stack([block.X, block.y]))
+    texts = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, member = np.unique(texts, return_index=True, return_inverse=True)
+    return first, member
 
 
 def answer_open(
@@ -175,7 +183,14 @@ def walk_people(
     if answers.rows is None:
         return answers
     at = answers.open if who is sweep else None
-    return answers.with_open(answer_open(release, fit, sweep, answers.rows, inside, at), delta)
+    if answers.rows.starts is not None:
+        better = answer_open(release, fit, sweep, answers.rows, inside, at)
+        return answers.with_open(better, better.pairs.epsilon(delta))
+    # where many are left open they are often equal: a column of ones that is fitted exactly
+    first, member = equal_rows(answers.rows)
+    found = answer_open(release, fit, sweep, answers.rows.picked(first), inside)
+    better = People(found.leverage[member], found.residual[member], found.pairs[member])
+    return answers.with_open(better, found.pairs.epsilon(delta)[member])
 
 
 class LossStream:

@@ -100,7 +100,8 @@ class WriteLosses:
         if found.rows is not None:
             if self.better is None:
                 return PeopleSketch.of(rows, None, {}, {number: found.rows})
-            found = found.with_open(self.better[number], self.delta)
+            better = self.better[number]
+            found = found.with_open(better, better.pairs.epsilon(self.delta))
         best, ids = largest(found.epsilon), None if blocks[0].ids is None else pa.concat_arrays([b.ids for b in blocks])
         numbers = {"epsilon": found.epsilon, "leverage": found.leverage, "residual": found.residual}
         names = {"row": np.arange(rows) + blocks[0].start} if ids is None else {"id": ids}

@@ -7,6 +7,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
+
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -120,5 +122,8 @@ def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delt
     from perinstance.releases.base.several_rows import people_with_rows
 
     people = people_with_rows(release, fit, block, inside)
-    epsilon = people.pairs.epsilon(delta)
-    return BlockLosses(people, epsilon, None if people.open is None else block.people_picked(people.open))
+    if people.open is None:
+        return BlockLosses(people, people.pairs.epsilon(delta), None)
+    known, epsilon = ~people.open, np.full(len(people.open), np.inf)
+    epsilon[known] = people.pairs[known].epsilon(delta)  # the others are answered elsewhere
+    return BlockLosses(people, epsilon, block.people_picked(people.open))
