@@ -188,9 +188,9 @@ def walk_people(
         return answers.with_open(better, better.pairs.epsilon(delta))
     # where many are left open they are often equal: a column of ones that is fitted exactly
     first, member = equal_rows(answers.rows)
-    found = answer_open(release, fit, sweep, answers.rows.picked(first), inside)
-    better = People(found.leverage[member], found.residual[member], found.pairs[member])
-    return answers.with_open(better, found.pairs.epsilon(delta)[member])
+    once = answer_open(release, fit, sweep, answers.rows.picked(first), inside)
+    better = People(once.leverage[member], once.residual[member], once.pairs[member])
+    return answers.with_open(better, once.pairs.epsilon(delta)[member])
 
 
 class LossStream:
