@@ -109,11 +109,17 @@ def solve_one(delta, losses):
 
 
 @kernel
-def epsilons(delta, losses, out):
-    """Fill in epsilon for each person."""
+def epsilons(delta, losses, known, out):
+    """Fill in epsilon for each person, or ``known`` where that is at least as large."""
     nu, v, m2, levels, lap, count = losses
     for i in range(out.size):
-        out[i] = solve_one(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]))
+        one = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
+        if known[i] > 0.0 and known[i] < np.inf and delta[i] > 0.0 and delta[i] <= 0.5:
+            found, target = above(known[i], one), math.log(delta[i])
+            if found.log - target <= -(found.error + LOGARITHM * (1.0 + abs(target))):
+                out[i] = known[i]
+                continue
+        out[i] = solve_one(delta[i], one)
 
 
 def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
@@ -134,7 +140,7 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Flo
     views = coordinates.views(direction)
     out = np.zeros((2, n))
     for i, view in enumerate(views if coordinates.has_others or not coordinates.samples.all() else []):
-        epsilons(delta, view.losses, out[i])
+        epsilons(delta, view.losses, out[i - 1], out[i])  # of the second direction only what exceeds the first counts
     rows = np.flatnonzero(coordinates.samples)
     if rows.size:
         from perinstance.pairs.sampled.answers import epsilon_of_steps
