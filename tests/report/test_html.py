@@ -191,3 +191,12 @@ def test_the_text_of_the_page_is_the_one_we_mean(page):
     if os.environ.get("SNAPSHOT"):
         snapshot.write_text(text)
     assert text == snapshot.read_text()
+
+
+def test_a_report_counts_people_and_says_what_a_loss_is_of(tmp_path):
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(60, 2)), np.repeat(np.arange(30), 2)
+    audit = pi.audit(pi.PosteriorSample(), X, X @ [1.0, 2.0], ids=ids)
+    text = shown_text(audit.to_html(tmp_path / "r.html").read_text())
+    assert "# people, # rows" in text and "differ by all rows of one person" in text
+    assert "Every row is a person" not in text

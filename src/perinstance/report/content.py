@@ -105,7 +105,7 @@ def gather(
     released = release_line(audit.release)
     return Page(
         title=clean(title, 120),
-        band="Neighbouring data sets differ by one person's row, added or removed. "
+        band=f"Neighbouring data sets differ by {words.unit_of(audit)}, added or removed. "
         f"δ = {audit.delta:g}. Released: {released}.{REDACTED if redact else ''}",
         setup=_setup(asked, source),
         verdicts=[*filter(None, [_verdict(asked), _size(asked)])],
@@ -127,7 +127,8 @@ def _setup(asked: ReportRequest, source: str | None) -> str:
     """Say whose losses these are, and what was published."""
     audit = asked.audit
     table = f"Table: {clean(source, 80)}. " if source else ""
-    count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}. {words.unit_of(audit)}"
+    unit = " Every row is a person." if words.unit_of(audit) == words.ROW else ""
+    count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}.{unit}"
     said = f"{table}{count} Published: {release_line(audit.release)}."
     if asked.scattered:
         said += (

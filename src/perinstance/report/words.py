@@ -39,6 +39,7 @@ COMPARISON_COST = (
     "are for the curator alone. Publishing them, or choosing what to publish by them, is a release that no promise "
     "covers."
 )
+ROW = "one person's row"  #: by what data sets differ where every row is a person
 STANDS_OUT = 0.05  #: a person stands out when fewer than this share of the people exceed them
 #: Beliefs that somebody may have had before, and the false alarms of the test that they run.
 PRIORS = (0.001, 0.01, 0.1, 0.5)
@@ -70,9 +71,7 @@ def table_of(audit: Any) -> str:
 
 def unit_of(audit: Any) -> str:
     """Say what a loss is the loss of."""
-    if getattr(audit, "n_rows", None) is None:
-        return "Every row is a person: a loss is that of adding or removing one row."
-    return "A loss is that of adding or removing all rows of a person."
+    return ROW if getattr(audit, "n_rows", None) is None else "all rows of one person"
 
 
 def people(count: int) -> str:
