@@ -105,7 +105,7 @@ def tightness(out: Console, d: int = 10) -> None:
     for loss, times in product(CATALOGUE, (3, 10, 30, 100)):
         sweep = simulated(loss, times * d, d)
         fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[loss], RidgePenalty(1.0), fit_intercept=True))
-        truth = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, sweep.X, sweep.y), None)
+        truth = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, sweep.X, sweep.y), None).value
         moved = truth > 1e-10
         bound = sensitivity(prepare(sweep, fit), sweep.X, sweep.y).distance[moved] / truth[moved]
         rough = sensitivity(prepare(sweep, fit, kind="estimate"), sweep.X, sweep.y).distance[moved] / truth[moved]
