@@ -70,8 +70,9 @@ PROMISED_ABSOLUTE = 1e-11
 #: What the solvers of one coordinate may be wrong by, as a share of epsilon; every answer is raised by it. It covers
 #: five times the error that a step of third order is allowed.
 SOLVER_RELATIVE = 2e-10
-#: The same, absolutely, in units of the distance between the distributions (at most one).
-SOLVER_ABSOLUTE = 4e-14
+#: The same, absolutely, in units of the distance between the distributions (at most a tenth): next to epsilon = 0 delta
+#: is, from a distance of a hundredth on, a difference of two Mills ratios, and ``MILLS_ERROR`` of them is 1e-14 there.
+SOLVER_ABSOLUTE = 1e-12
 
 #: Newton's iteration for a threshold stops at steps of about five units in the last place: below lies only noise.
 THRESHOLD_STEP = 1e-15

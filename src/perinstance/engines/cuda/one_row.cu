@@ -116,7 +116,7 @@ FUNCTION double posterior_epsilon(double mu, double rho, const Delta& known) {
     }
     if (!(third < THIRD_TERM)) return missing;
     const double epsilon = u * drift + 0.5 * (mu * (u * u + q * q) - log1p(mu));
-    const double more = SOLVER_RELATIVE * fabs(epsilon) + SOLVER_ABSOLUTE * fmin(1.0, y);
+    const double more = SOLVER_RELATIVE * fabs(epsilon) + SOLVER_ABSOLUTE * fmin(0.1, y);
     return fmax(0.0, epsilon + more);
 }
 

@@ -118,7 +118,7 @@ def _solve_each(mu, rho, delta, out):
 @piece
 def _rounded_up(epsilon, scale):
     """Raise an epsilon by more than the solver's error; ``scale`` is the distance between the distributions."""
-    raised = epsilon + SOLVER_RELATIVE * abs(epsilon) + SOLVER_ABSOLUTE * min(1.0, scale)
+    raised = epsilon + SOLVER_RELATIVE * abs(epsilon) + SOLVER_ABSOLUTE * min(0.1, scale)
     return 0.0 if raised < 0.0 else raised
 
 
