@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.local import ONE_BLAS_THREAD, blas_libraries, ordered, quiet_libraries
+from perinstance.engines.local import ONE_BLAS_THREAD, WORTH_THREADS, blas_libraries, ordered, quiet_libraries
 from perinstance.errors import InvalidInput, InvalidTable
 
 RNG = np.random.default_rng(2)
@@ -80,36 +79,35 @@ def test_no_more_threads_are_to_be_had(monkeypatch):
     assert not workers()
 
 
-def test_one_blas_thread_inside():
-    def step(block):
-        return max(one.num_threads for one in blas_libraries())
+class Library:
+    """Stands for a BLAS library: walks that other tests left unfinished set the real ones back when collected."""
 
-    before = threadpool_info()
-    assert set(LocalSweep(read_table(X, Y), threads=2, block_bytes=50_000).map(step)) == {1}
-    assert threadpool_info() == before
+    num_threads = 2
+
+    def set_num_threads(self, threads):
+        self.num_threads = threads
 
 
-def test_whoever_leaves_last_gives_blas_its_threads_back(monkeypatch):
-    inside = type(
-        ONE_BLAS_THREAD
-    )()  # nobody else is inside this one: a walk that waits for its reader may be in the other
+def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch):
+    assert {one.user_api for one in blas_libraries()} == {"blas"}
+    inside, library = type(ONE_BLAS_THREAD)(), Library()
     monkeypatch.setattr("perinstance.engines.local.ONE_BLAS_THREAD", inside)
-
-    def threads():
-        return [one.num_threads for one in blas_libraries()]  # not of what others loaded later, like torch
-
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        with quiet_libraries(3):
-            outside = threading.Thread(target=inside.__enter__)
-            outside.start()
-            outside.join()
-            with inside:
-                assert set(threads()) == {1}
-            assert set(threads()) == {1}
-        assert set(threads()) == {1}
-        inside.__exit__()
-        assert threads() == before and 2 in before
+    monkeypatch.setattr("perinstance.engines.local.blas_libraries", lambda: [library])
+    with quiet_libraries(WORTH_THREADS + 1):
+        assert library.num_threads == 2
+    with quiet_libraries(3):
+        outside = threading.Thread(target=inside.__enter__)
+        outside.start()
+        outside.join()
+        with inside:
+            assert library.num_threads == 1
+        assert library.num_threads == 1
+    assert library.num_threads == 1
+    inside.__exit__()
+    assert library.num_threads == 2
+    sweep = LocalSweep(read_table(X, Y), threads=2, block_bytes=50_000)
+    assert set(sweep.map(lambda block: library.num_threads)) == {1}
+    assert library.num_threads == 2
 
 
 class PlannedError(Exception):
