@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 from perinstance import releases
 from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.memory.table import read_table
-from perinstance.data.recipes.preparation import preparation_of
+from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 from perinstance.errors import InvalidInput, InvalidTable
@@ -66,17 +66,17 @@ class PublishedModel:
         scanned file is asked for the model's columns by name, and may have others; an array has exactly these columns,
         in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
         """
-        if use == "published":
-            return self._answers(X, self.predict_rows, np.empty(0))
-        coef, intercept = used_coefficients(use, self.numbers, self.features, self._known)
-        chosen = replace(self, numbers=replace(self.numbers, coef=coef, intercept=intercept))
-        return chosen._answers(X, chosen.predict_rows, np.empty(0))
+        chosen = self
+        if use != "published":
+            coef, intercept = used_coefficients(use, self.numbers, self.features, self._known)
+            chosen = replace(self, numbers=replace(self.numbers, coef=coef, intercept=intercept))
+        return chosen._answers(X, chosen.predict_rows)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; of a logistic regression only."""
         if not self.numbers.probabilities:
             raise InvalidInput(f"this {self.method} has no probabilities; use predict")
-        return self._answers(X, self.probability_rows, np.empty((0, len(self.numbers.classes))))
+        return self._answers(X, self.probability_rows)
 
     def predict_rows(self, X: NDArray) -> NDArray:
         """Predict for rows of numbers, the features in their order."""
@@ -108,7 +108,7 @@ class PublishedModel:
 
     def _source(self, X: Any, ids: Any) -> Source | None:
         """Choose the columns; None is a table without rows."""
-        wanted = self.features if self.recipe is None else None if self.recipe.columns is None else self.recipe.columns
+        wanted = self.features if self.recipe is None else self.recipe.columns
         columns = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
         if wanted is None and columns is not None and self.recipe is None:
             raise InvalidInput("the model does not name its features; pass an array of numbers in their order")
@@ -117,8 +117,7 @@ class PublishedModel:
             if absent:
                 listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
                 raise InvalidTable(f"the table lacks {len(absent)} of the model's columns: {listed}; add them")
-        preparation = preparation_of(self.recipe)
-        preparation = None if preparation is None else replace(preparation, target=None)
+        preparation = None if self.recipe is None else Preparation((self.recipe,))
         features = None if wanted is None or columns is None else list(wanted)
         if hasattr(X, "select_columns"):
             chosen = {} if preparation is None else {"preparation": preparation}
@@ -202,28 +201,22 @@ class PublishedModel:
         from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
         from sklearn.svm import LinearSVC
 
-        numbers, d = self.numbers, self.n_features
+        numbers = self.numbers
         if numbers.task == "values":
             raise InvalidInput("this release is numbers as they are: there is no estimator to make of it")
-        estimator: Any
-        if numbers.task == "regressor":
-            estimator = (PoissonRegressor() if numbers.link == "log" else LinearRegression()).fit(
-                np.zeros((2, d)), [1, 1]
-            )
-        else:
-            classes = numbers.classes
-            estimator = (LogisticRegression() if numbers.probabilities else LinearSVC()).fit(
-                np.zeros((len(classes), d)), classes
-            )
+        kind, y = PoissonRegressor if numbers.link == "log" else LinearRegression, [1, 1]
+        if numbers.task == "classifier":
+            kind, y = LogisticRegression if numbers.probabilities else LinearSVC, numbers.classes
+        estimator: Any = kind().fit(np.zeros((len(y), self.n_features)), y)
         estimator.coef_ = numbers.coef
         estimator.intercept_ = np.asarray(numbers.intercept)[()]  # a numpy number, as scikit-learn has it
         if self.features is not None:
             estimator.feature_names_in_ = np.array(self.features, dtype=object)
         return estimator
 
-    def _answers(self, X: Any, answer: Any, none: NDArray) -> NDArray:
+    def _answers(self, X: Any, answer: Any) -> NDArray:
         parts = [answer(block.X) for block in self.blocks(X)]
-        return np.concatenate(parts) if parts else none
+        return np.concatenate(parts or [answer(np.empty((0, self.n_features)))])
 
     def _scores(self, X: NDArray) -> Floats:
         return _by_rows(X) @ self.numbers.coef.T + self.numbers.intercept
@@ -233,8 +226,8 @@ class PublishedModel:
         scores = self._scores(X)
         if scores.shape[1] > 1:
             return softmax(scores, axis=1)
-        p = expit(scores[:, 0])
-        return np.column_stack([1 - p, p])
+        p = expit(scores)
+        return np.hstack([1 - p, p])
 
 
 def _estimator(value: Any) -> Any:

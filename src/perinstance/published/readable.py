@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -54,18 +53,17 @@ class ReadableModel:
         """Yield the page, line by line."""
         yield f"{self.method} of {self.target}"
         yield f"Promise: {self.promise}"
-        wide = max(11, *(len(one.name) for one in self.coefficients)) if self.coefficients else 11
+        wide = max([11, *(len(one.name) for one in self.coefficients)])
         bounded = any(one.low is not None for one in self.coefficients)
         yield f"{'':<{wide}}{'coefficient':>13}" + (f"{'95% interval':>27}" if bounded else "")
         for one in self.coefficients:
-            ends = "" if one.low is None or one.high is None else _interval(one.low, one.high)
+            ends = "" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
+            ends = "hidden by the noise" if "inf" in ends else ends
             yield f"{one.name:<{wide}}{one.value:>13.5g}" + (f"{ends:>27}" if bounded else "") + f"  {one.reads}"
-        for line in (self.intervals, self.bounds, self.example):
-            if line:
-                yield line
+        yield from filter(None, (self.intervals, self.bounds, self.example))
 
 
-def readable_model(model: PublishedModel, about: About | None = None) -> ReadableModel:
+def readable_model(model: PublishedModel) -> ReadableModel:
     """Put the numbers of a model into its users' units; intervals about people like these, or else about the table."""
     numbers, recipe = model.numbers, model.recipe
     if numbers.task == "values":
@@ -79,61 +77,40 @@ def readable_model(model: PublishedModel, about: About | None = None) -> Readabl
         unit = f"log odds of {str(numbers.classes[-1])!r}" if len(numbers.classes) == 2 else "scores"
     elif numbers.link == "log":
         unit = "on the log scale"
-    found, why = _inference(model, about)
-    factors = list(_factors(model))
-    lines = []
-    for row, label in _rows(numbers):
-        ends = {} if found is None or label else _ends(found)
-        for (name, factor, reads), value in zip(factors, row[:-1], strict=True):
-            step = factor * scale
-            low, high = _moved(ends.get(name), 0.0, step)
-            lines.append(ReadableCoefficient(label + _shown(name), value * step, low, high, reads))
-        if row[-1] or "intercept" in ends:
-            low, high = _moved(ends.get("intercept"), *center)
-            where = "at the middle of every range, no word" if recipe is not None else "where every column is 0"
-            value = center[0] + row[-1] * center[1]
-            lines.append(ReadableCoefficient(f"{label}(intercept)", value, low, high, where))
+    found, why = _inference(model)
+    factors, coefs, lines = list(_factors(model)), np.atleast_2d(numbers.coef), []
+    where = "where every column is 0" if recipe is None else "at the middle of every range, no word"
+    for k, (coef, constant) in enumerate(zip(coefs, np.ravel(numbers.intercept), strict=True)):
+        label = f"{numbers.classes[k]}: " if len(coefs) > 1 else ""
+        ends = {} if found is None or label else dict(zip(found.names, found.conf_int(LEVEL).tolist(), strict=True))
+        own = [(n, value, 0.0, by * scale, reads) for (n, by, reads), value in zip(factors, coef, strict=True)]
+        own += [("intercept", constant, *center, where)] if constant or "intercept" in ends else []
+        for at, (name, value, start, step, reads) in enumerate(own):
+            low, high = [start + step * end for end in ends.get(name, ())] or [None, None]  # steps are positive
+            shown = label + (_shown(name) if at < len(factors) else "(intercept)")
+            lines.append(ReadableCoefficient(shown, float(start + value * step), low, high, reads))
     target = repr(model.target) if model.target else "the target"
+    about = "estimates that are not shrunk, which perinstance intervals shows."
     return ReadableModel(
         method=model.method,
         target=f"{target} ({unit})" if unit else target,
         promise=_promise(model),
         coefficients=tuple(lines),
-        intervals=f"No intervals: {why}."
-        if found is None
-        else f"Intervals are about {ABOUT[found.about]}; they belong to "
-        "estimates that are not shrunk, which perinstance intervals shows.",
+        intervals=why if found is None else f"Intervals are about {ABOUT[found.about]}; they belong to {about}",
         bounds=_bounds(model),
         example=_example(lines, factors, target, unit),
     )
 
 
-def _rows(numbers: Any) -> Iterator[tuple[np.ndarray, str]]:
-    """Yield coefficients and intercept of each row, with a label where there are several."""
-    coef = np.atleast_2d(numbers.coef)
-    for k, one in enumerate(coef):
-        label = f"{numbers.classes[k]}: " if len(coef) > 1 else ""
-        yield np.append(one, np.ravel(numbers.intercept)[k]), label
-
-
-def _inference(model: PublishedModel, about: About | None) -> tuple[Inference | None, str]:
-    questions: list[About] = ["population", "table"] if about is None else [about]
-    refusals = []
+def _inference(model: PublishedModel) -> tuple[Inference | None, str]:
+    """Return intervals about people like these, or else about the table; or why there are none."""
+    questions: tuple[About, ...] = ("population", "table")
     for question in questions:
         try:
             return model.inference(question), ""
         except InvalidInput as refusal:
-            refusals.append(str(refusal))
-    return None, refusals[-1]
-
-
-def _ends(found: Inference) -> dict[str, tuple[float, float]]:
-    return {name: (float(a), float(b)) for name, (a, b) in zip(found.names, found.conf_int(LEVEL), strict=True)}
-
-
-def _moved(ends: tuple[float, float] | None, at: float, step: float) -> tuple[float | None, float | None]:
-    """Return both ends in other units; steps are positive."""
-    return (None, None) if ends is None else (at + step * ends[0], at + step * ends[1])
+            why = f"No intervals: {refusal}."
+    return None, why
 
 
 def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
@@ -201,7 +178,3 @@ def _shown(name: str) -> str:
     """A name of a file that anybody may have written: no control characters, not endless."""
     plain = "".join(letter for letter in name if letter.isprintable())
     return plain if len(plain) <= 40 else plain[:39] + "…"
-
-
-def _interval(low: float, high: float) -> str:
-    return "hidden by the noise" if np.isinf(low) or np.isinf(high) else f"{low:.4g} to {high:.4g}"
