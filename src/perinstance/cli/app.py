@@ -45,19 +45,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="What did this release cost each person? The exact privacy loss of everybody in a published regression.",
 )
-app.command()(audit)
-app.command()(choose)
-app.command(cls=ReleaseCommand)(release)
-app.command()(show)
-app.command()(intervals)
-app.command()(export)
-app.command()(predict)
-app.command()(statement)
-app.command("publish-losses")(publish_losses)
-app.command()(recipe)
-app.command()(demo)
-app.command()(explain)
-app.command()(reproduce)
+for _command in (
+    *(audit, choose, release, show, intervals, export, predict),
+    *(statement, publish_losses, recipe, demo, explain, reproduce),
+):
+    app.command(cls=ReleaseCommand if _command is release else None)(_command)
 app.add_typer(ledger, name="ledger")
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.cli.ledger_command import charge_audit, check_ledger
+from perinstance.errors import BeyondBounds, InvalidInput
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -67,9 +69,7 @@ def audit(
     redact: Annotated[
         bool, typer.Option("--redact", help="Leave single people out: of report, terminal, JSON.")
     ] = False,
-    fail_over: Annotated[
-        float | None, typer.Option("--fail-over", help="Exit 1 when somebody's loss exceeds this.")
-    ] = None,
+    fail_over: o.FailOver = None,
     compare: o.Compare = False,
     ledger: o.LedgerPlace = None,
     store: o.Store = None,
@@ -80,11 +80,9 @@ def audit(
     json: o.Json = False,
 ) -> None:
     """Measure what a release costs every person in FILE, and write the report."""
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
-    from perinstance.errors import InvalidInput
     from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
@@ -145,8 +143,6 @@ audit.__doc__ = (audit.__doc__ or "") + EXAMPLE
 
 def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | None, float | None]:
     """Return the worst-case DP statement and the loss of anybody within the bounds, where this release has them."""
-    from perinstance.errors import BeyondBounds, InvalidInput
-
     found: list[float | None] = []
     for ask in (answer.worst_case_dp, answer.everyone):
         try:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.errors import InvalidInput, PerinstanceError
 
@@ -32,10 +33,10 @@ def choose(
         list[float] | None,
         typer.Option("--at", help="An epsilon (of output: a scale; of posterior: a gamma); repeat. Default: .3, 1, 3."),
     ] = None,
-    x_bound: Annotated[float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm.")] = None,
-    range_: Annotated[list[str] | None, typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column.")] = None,
-    y_bound: Annotated[str | None, typer.Option("--y-bound", help="Declared: a size, or LOW:HIGH.")] = None,
-    classes: Annotated[str | None, typer.Option("--classes", help="logistic: the two classes, as NO,YES.")] = None,
+    x_bound: o.RowBound = None,
+    range_: o.Ranges = None,
+    y_bound: o.TargetBound = None,
+    classes: o.Classes = None,
     intercept: o.Intercept = True,
     alpha: o.Alpha = 1.0,
     feature: o.Features = None,
@@ -54,13 +55,10 @@ def choose(
     """
     from sklearn.base import clone
 
-    import perinstance as pi
     from perinstance.auditing.calibration import CHOSEN_BY_TABLE
     from perinstance.cli import terminal
 
-    rule = o.read_recipe(recipe, feature, target)
-    if intercept and getattr(rule, "intercept", False):
-        rule = clone(rule).set_params(intercept=False)
+    rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
     two = o.declared_classes(classes, y_bound, method is ChosenMethod.logistic, rule)
     rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two, None)
@@ -84,12 +82,10 @@ def choose(
     if json:
         terminal.print_json({**record, "rows": [terminal.with_flags(line) for line in lines], "note": CHOSEN_BY_TABLE})
         return
-    _show(lines, compared, method, terminal.console())
+    _show(lines, compared, method)
 
 
 def _release(method: ChosenMethod, value: float, bounds: dict[str, Any], alpha: float, intercept: bool) -> Any:
-    import perinstance as pi
-
     if method is ChosenMethod.posterior:
         return pi.PosteriorSample(alpha=alpha, gamma=value, fit_intercept=intercept)
     if method is ChosenMethod.output:
@@ -111,16 +107,14 @@ def _width(fitted: Any) -> float | None:
     return None
 
 
-def _show(lines: list[dict[str, Any]], compared: Any, method: ChosenMethod, out: Any) -> None:
-    from rich.table import Table
-
+def _show(lines: list[dict[str, Any]], compared: Any, method: ChosenMethod) -> None:
     from perinstance.auditing.calibration import CHOSEN_BY_TABLE
+    from perinstance.cli import terminal
     from perinstance.report.words import loss
 
     head = "epsilon" if method in PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
-    table = Table(box=None, pad_edge=False)
-    for name in (head, compared.measure, "95% interval, width", "median loss", "95%", "largest"):
-        table.add_column(name, justify="right")
+    heads = (head, compared.measure, "95% interval, width", "median loss", "95%", "largest")
+    table, out = terminal.plain_table(None, *heads), terminal.console()
     for line in lines:
         width = line["interval_width"]
         wide = "none" if width is None else "hidden" if width == float("inf") else f"{width:.3g}"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, NumericalTrouble
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -38,8 +39,6 @@ def _terminal() -> Any:
 def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
     """Open a ledger that is there; a mistyped name must not make a new one."""
     import os
-
-    import perinstance as pi
 
     if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
         name = os.path.basename(os.path.abspath(place))
@@ -73,8 +72,6 @@ def reserved(
 
     A ledger with a filter fits the estimator itself, on the rows of people whose budget lasts: then True is given.
     """
-    import perinstance as pi
-    from perinstance.errors import NumericalTrouble
     from perinstance.pairs.composition import pairs_of_promise
 
     if place is None or key is None:
@@ -117,7 +114,6 @@ def init(
     delta: o.Delta = 1e-6,
 ) -> None:
     """Make a ledger, for its owner alone. One ledger for one population, not one per project."""
-    import perinstance as pi
     from perinstance.ledger import GaussianBudget, RenyiBudget
 
     if renyi is not None and gaussian is not None:
@@ -323,8 +319,6 @@ def deletions(
     found = opened(place, store).totals(delta)
     possible = (found.losses <= epsilon) & (found.kind_codes < ESTIMATE)
     if out is not None:
-        import perinstance as pi
-
         pi.data.write_losses(out, [{**found.columns(), "possible": possible}])
     _say(
         f"{int(possible.sum()):,} of {len(possible):,} people can be forgotten, each by themselves, at "

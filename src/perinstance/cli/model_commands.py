@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.errors import InvalidInput
 
@@ -38,16 +39,12 @@ def explain(
 
       perinstance explain --model model.json
     """
-    from rich.table import Table
-
     from perinstance.cli import terminal
     from perinstance.releases.base.shown_decimals import declared_text
     from perinstance.report import words
 
     sentence = None
     if model is not None:
-        import perinstance as pi
-
         published = pi.load_model(model)
         sentence = published.statement()
         epsilon, delta = published.promise or (epsilon, delta)
@@ -67,9 +64,8 @@ def explain(
         f"whether one person is in the data. The strongest attacker knows every other row and the mechanism, and tests "
         f"for this person."
     )
-    table = Table(box=None, pad_edge=False)
-    for name in ("false alarms allowed", "guessing finds them", "Gaussian noise", "no mechanism more than"):
-        table.add_column(name, justify="right")
+    heads = ("false alarms allowed", "guessing finds them", "Gaussian noise", "no mechanism more than")
+    table = terminal.plain_table(None, *heads)
     for rate, power, most in rows:
         table.add_row(words.share(rate), words.share(rate), *map(words.share_at_most, (power, most)))
     out.print(table)
@@ -104,7 +100,6 @@ def intervals(
 
       perinstance intervals model.json --about table
     """
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.report.svg import clean
 
@@ -127,7 +122,6 @@ def show(model: o.Model, json: o.Json = False) -> None:
 
       perinstance show model.json
     """
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.published.readable import readable_model
 
@@ -135,17 +129,14 @@ def show(model: o.Model, json: o.Json = False) -> None:
     found = readable_model(published)
     if json:
         rows = [
-            {"name": one.name, "reads": one.reads} | terminal.with_flags({"coefficient": one.value, **_ends(one)})
+            {"name": one.name, "reads": one.reads}
+            | terminal.with_flags({"coefficient": one.value, "low": one.low, "high": one.high})
             for one in found.coefficients
         ]
         record = {name: getattr(found, name) for name in ("method", "target", "promise", "intervals", "bounds")}
         terminal.print_json({**record, "coefficients": rows})
         return
     print_model(published, terminal.console())
-
-
-def _ends(one: Any) -> dict[str, float | None]:
-    return {"low": one.low, "high": one.high}
 
 
 def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
@@ -178,25 +169,22 @@ def export(
     """
     import json
 
-    import perinstance as pi
     from perinstance.disclosure.summaries import yaml_text
 
     if registry is None and regulator is None:
         raise InvalidInput("say what is exported: --registry entry.yaml or --regulator summary.json")
-    o.check_places(registry, regulator)
-    for place in (registry, regulator):
-        if place is not None and place.exists():
-            raise InvalidInput(f"{place.name!r} exists already; name another file, or move it away")
+    o.check_places(registry, regulator, new=True)
     published = pi.load_model(model)
+    texts: dict[Path, str] = {}
     if registry is not None:
-        registry.write_text(yaml_text(pi.disclosure.registry_entry(published)), encoding="utf-8")
+        texts[registry] = yaml_text(pi.disclosure.registry_entry(published))
     if regulator is not None:
-        summary = json.dumps(pi.disclosure.regulator_summary(published), indent=2, ensure_ascii=False)
-        regulator.write_text(summary + "\n", encoding="utf-8")
-    if not quiet:
-        for place in (registry, regulator):
-            if place is not None:
-                typer.echo(f"Written: {place.resolve()}")
+        summary = pi.disclosure.regulator_summary(published)
+        texts[regulator] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+    for place, text in texts.items():
+        place.write_text(text, encoding="utf-8")
+        if not quiet:
+            typer.echo(f"Written: {place.resolve()}")
 
 
 def predict(
@@ -217,7 +205,6 @@ def predict(
 
       perinstance predict model.json new.csv --id person --out predictions.csv
     """
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.report.svg import clean
 

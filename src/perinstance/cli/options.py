@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli.notices import say, silenced
 from perinstance.errors import InvalidInput
 
@@ -35,6 +36,21 @@ Scale = Annotated[float | None, typer.Option("--scale", help="Other releases: th
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
 XBound = Annotated[float | None, typer.Option("--x-bound", help="Declared: every row has norm at most this.")]
 YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every target is at most this in size.")]
+RowBound = Annotated[
+    float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column, once for each; instead of --x-bound."),
+]
+TargetBound = Annotated[
+    str | None,
+    typer.Option("--y-bound", help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own."),
+]
+Classes = Annotated[
+    str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
+]
+FailOver = Annotated[float | None, typer.Option("--fail-over", help="Exit 1 when somebody's loss exceeds this.")]
 Compare = Annotated[
     bool, typer.Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
 ]
@@ -64,8 +80,6 @@ class ReleaseName(str, Enum):
 
 def make_release(name: ReleaseName, alpha: float, gamma: float | None, scale: float | None, intercept: bool) -> Any:
     """Build the release that the options describe; one that does nothing for it is told."""
-    import perinstance as pi
-
     idle = ("--scale", scale) if name is ReleaseName.posterior else ("--gamma", gamma)
     if idle[1] is not None:
         say(f"{idle[0]} does nothing with --release {name.value}; it was not used")
@@ -89,8 +103,6 @@ def make_release(name: ReleaseName, alpha: float, gamma: float | None, scale: fl
 
 def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: Any = None) -> Any:
     """Open a file of rows; options that would do nothing are refused."""
-    import perinstance as pi
-
     if recipe is not None and decimal not in (None, recipe.decimal):
         raise InvalidInput("the recipe states how numbers are written; leave --decimal away, or change it there")
     mark = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter) or getattr(recipe, "delimiter", None)
@@ -103,8 +115,6 @@ def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: A
 
 def compared(release: Any, rows: Any, recipe: Any) -> Any:
     """Compare accuracy with and without privacy, in the target's unit. Confidential."""
-    import perinstance as pi
-
     found = pi.analysis.compare_accuracy(release, rows.X, rows.y, ids=rows.ids)
     return found if recipe is None else found.rescaled(recipe.target_scale)
 
@@ -127,20 +137,25 @@ def check_limit(limit: float | None, option: str = "--fail-over") -> None:
         raise InvalidInput(f"{option} must be a loss >= 0, got {limit:g}; try {option} 3")
 
 
-def check_places(*paths: Path | None) -> None:
-    """Refuse, before the long work, a file that could not be written after it."""
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
+def check_places(*paths: Path | None, new: bool = False) -> None:
+    """Refuse, before the long work, a file that could not be written after it, or (``new``) that is there already."""
+    for path in (one for one in paths if one is not None):
+        if not path.parent.is_dir():
             raise InvalidInput(f"there is no folder for {path.name!r}; make it first")
-        if path is not None and path.is_dir():
+        if path.is_dir():
             raise InvalidInput(f"{path.name!r} is a folder; name a file in it")
+        if new and path.exists():
+            raise InvalidInput(f"{path.name!r} exists already; name another file, or move it away")
 
 
-def read_recipe(path: Path | None, feature: list[str] | None, target: str | None) -> Any:
-    """Read the recipe, if there is one, and see that the target is named, by an option or by the recipe."""
-    import perinstance as pi
+def read_recipe(path: Path | None, feature: list[str] | None, target: str | None, intercept: bool = False) -> Any:
+    """Read the recipe, if there is one, and see that the target is named, by an option or by the recipe.
 
+    A model with an ``intercept`` of its own needs no column of ones, which would be a zero in it.
+    """
     recipe = None if path is None else pi.Recipe.from_toml(path)
+    if recipe is not None and recipe.intercept and intercept:
+        recipe = pi.Recipe(**{**recipe.get_params(), "intercept": False})
     if recipe is not None and feature:
         raise InvalidInput("a recipe names the columns it uses; leave --feature away")
     declared = None if recipe is None else recipe.target_column
@@ -207,8 +222,6 @@ def load_rows(
     from dataclasses import replace
 
     import numpy as np
-
-    import perinstance as pi
 
     if classes is None or not isinstance(classes[0], str):
         return pi.data.load(table, target, ids=id, features=feature or None, recipe=recipe, rows_per_person=most)

@@ -10,8 +10,11 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.cli.ledger_command import check_ledger, reserved
+from perinstance.cli.notices import say
+from perinstance.errors import InvalidInput, InvalidModelFile
 
 
 class Method(str, Enum):
@@ -44,19 +47,9 @@ def release(
     file: o.Table,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The promise: no person loses more.")],
     target: o.Target = None,
-    x_bound: Annotated[
-        float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
-    ] = None,
-    range_: Annotated[
-        list[str] | None,
-        typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column, once for each; instead of --x-bound."),
-    ] = None,
-    y_bound: Annotated[
-        str | None,
-        typer.Option(
-            "--y-bound", help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own."
-        ),
-    ] = None,
+    x_bound: o.RowBound = None,
+    range_: o.Ranges = None,
+    y_bound: o.TargetBound = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
@@ -71,9 +64,7 @@ def release(
     kappa: Annotated[
         float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
     ] = None,
-    classes: Annotated[
-        str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
-    ] = None,
+    classes: o.Classes = None,
     rows_per_person: Annotated[
         int | None,
         typer.Option("--rows-per-person", help="Declared: so many rows of each --id are used, drawn of who has more."),
@@ -107,13 +98,8 @@ def release(
       perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
-    from sklearn.base import clone
-
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.cli.model_commands import print_model
-    from perinstance.cli.notices import say
-    from perinstance.errors import InvalidInput
     from perinstance.releases.base.rows_per_person import rows_words
     from perinstance.releases.base.shown_decimals import declared_text
 
@@ -121,10 +107,8 @@ def release(
     check_ledger(ledger, store, key, id)
     if compare and json:
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
-    rule = o.read_recipe(recipe, feature, target)
+    rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
-    if intercept and getattr(rule, "intercept", False):  # the model has its own: a column of ones would be a zero in it
-        rule = clone(rule).set_params(intercept=False)
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
@@ -170,30 +154,23 @@ def release(
 
 def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
     """Tell the curator, and nobody else, how many people (or rows) do not count, and how many rows were clipped."""
-    import numpy as np
-
-    from perinstance.cli.notices import say
-
-    target_gone = np.array([one is None or one != one for one in rows.y.tolist()], dtype=bool)
-    absent = int((target_gone | np.isnan(rows.X).any(axis=1)).sum())
+    gone = [one is None or one != one for one in rows.y.tolist()]
+    absent, of = int((gone | (rows.X != rows.X).any(axis=1)).sum()), f"of {len(rows.y):,} {unit}"
     if absent:
         say(
-            f"confidential: {absent:,} of {len(rows.y):,} {unit} have a cell that is missing or no number, and do not "
+            f"confidential: {absent:,} {of} have a cell that is missing or no number, and do not "
             "count; many of them shift the model"
         )
     if clipped.features or clipped.labels:
         say(
-            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
-            f"{len(rows.y):,} {unit}; many clipped rows shift the model"
+            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets "
+            f"{of}; many clipped rows shift the model"
         )
 
 
 def _estimator(
     method: Method, promise: dict[str, Any], classes: Any, linear: dict[str, Any], kappa: float | None, intervals: Any
 ) -> Any:
-    import perinstance as pi
-    from perinstance.errors import InvalidInput
-
     robust: Literal["robust"] | None = "robust" if intervals is IntervalsAtPrice.robust else None
     if robust and method is not Method.adassp:
         raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
@@ -206,9 +183,6 @@ def _estimator(
 
 def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
     """Return epsilon and delta of a model that lies there already; without ``--again`` refuse to publish once more."""
-    import perinstance as pi
-    from perinstance.errors import InvalidInput, InvalidModelFile
-
     if not path.exists():
         return None
     if not again:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.cli.ledger_command import check_ledger, opened
 from perinstance.errors import InvalidInput
@@ -44,7 +45,6 @@ def statement(
 
       perinstance statement model.json patients.csv --id patient --target bmi --out statements
     """
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.disclosure import Wording, write_statements
 
@@ -109,7 +109,6 @@ def publish_losses(
     """
     from sklearn.base import clone
 
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.disclosure.statements import release_of
     from perinstance.releases.base.shown_decimals import declared_text
@@ -146,7 +145,6 @@ def _refuse_to_say_little(published: Any, rows: Any, delta: float) -> None:
 
     The refusal is for the curator alone, like everything that is printed here.
     """
-    import perinstance as pi
     from perinstance.disclosure.published_losses import checked_edges
 
     if published.promise is None or published.promise[1] > delta:
@@ -163,7 +161,5 @@ def _refuse_to_say_little(published: Any, rows: Any, delta: float) -> None:
 
 def _rows(published: Any, table: Any, target: str | None, id: str | None) -> Any:
     """Read the columns of a model."""
-    import perinstance as pi
-
     chosen = None if published.recipe is not None or published.features is None else list(published.features)
     return pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)

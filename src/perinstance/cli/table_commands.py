@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import perinstance as pi
 from perinstance.cli import options as o
 from perinstance.errors import InvalidInput
 
@@ -33,7 +34,6 @@ def demo(
     import pyarrow as pa
     from sklearn.datasets import load_diabetes
 
-    import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.cli.audit_command import worst_cases
 
@@ -64,11 +64,7 @@ def demo(
 def _write_patients(path: Path, quiet: bool) -> None:
     import pyarrow.csv as pcsv
 
-    import perinstance as pi
-
-    o.check_places(path)
-    if path.exists():
-        raise InvalidInput(f"{path.name!r} exists already; name another file, or move it away")
+    o.check_places(path, new=True)
     table = pi.data.hospital_patients()
     with pi.data.private_file(path) as stream:
         pcsv.write_csv(table, stream, pcsv.WriteOptions(quoting_style="needed"))
@@ -140,12 +136,9 @@ def recipe(
     if check is not None:
         _check_recipe(file, check, delimiter)
         return
-    o.check_places(out)
-    if out.exists():
-        raise InvalidInput(f"{out.name!r} exists already; name another file with --out, or move it away")
-    text = draft_of_file(
-        file, target, tuple(name for name in (id, *(leave_out or ())) if name), decimal, delimiter, encoding
-    )
+    o.check_places(out, new=True)
+    unused = tuple(name for name in (id, *(leave_out or ())) if name)
+    text = draft_of_file(file, target, unused, decimal, delimiter, encoding)
     out.write_text(text, encoding="utf-8")
     if not quiet:
         typer.echo(f"Draft: {out.resolve()}\nFill in what it marks, from public knowledge; then pass it as --recipe.")
@@ -153,7 +146,6 @@ def recipe(
 
 def _check_recipe(file: Path, recipe: Path, delimiter: str | None) -> None:
     """Say everything that a recipe cannot read, and exit 2 if there is anything."""
-    import perinstance as pi
     from perinstance.data.files.load_whole import recipe_problems
     from perinstance.report.svg import clean
 

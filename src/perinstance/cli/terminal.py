@@ -40,6 +40,14 @@ def console(quiet: bool = False) -> Console:
     return Console(quiet=quiet, width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
 
 
+def plain_table(title: str | None, *heads: str) -> Table:
+    """Return a table without lines, numbers to the right."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("group", "model", "person", "why") else "right")
+    return table
+
+
 @contextmanager
 def progress_callback(quiet: bool) -> Iterator[Any]:
     """Give a callback ``(stage, done, total)``: a bar with the time left in a terminal, plain lines in a pipe."""
@@ -94,7 +102,11 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
         out.print("Redacted: single people, extremes and groups of fewer than 40 people are left out.")
     else:
         out.print(_kinds(audit))
-        out.print(_exposed(audit))
+        exposed = plain_table("Most exposed", "person", "loss ε", "leverage", "error without the person", "why")
+        exposed.columns[0].no_wrap = True
+        for _, one in most_exposed(audit, 10):
+            exposed.add_row(escape(clean(one.id, 24)), one.epsilon, one.leverage, one.residual, one.why)
+        out.print(exposed)
     for name, labels in told.groups.items():
         if lines := _group_records(epsilon, labels, told.redact):
             out.print(_groups(name, lines, told.redact))
@@ -106,22 +118,9 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
         out.print(f"Report: {escape(str(told.report))}", soft_wrap=True)
 
 
-def _exposed(audit: Audit) -> Table:
-    table = Table(title="Most exposed", title_justify="left", box=None, pad_edge=False)
-    table.add_column("person", no_wrap=True)
-    for name in ("loss ε", "leverage", "error without the person"):
-        table.add_column(name, justify="right")
-    table.add_column("why")
-    for _, person in most_exposed(audit, 10):
-        table.add_row(escape(clean(person.id, 24)), person.epsilon, person.leverage, person.residual, person.why)
-    return table
-
-
 def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
     """Show accuracy with and without privacy, and what the comparison costs."""
-    table = Table(title="What privacy costs in accuracy", title_justify="left", box=None, pad_edge=False)
-    table.add_column("model")
-    table.add_column(comparison.measure, justify="right")
+    table = plain_table("What privacy costs in accuracy", "model", comparison.measure)
     for line in comparison_lines(comparison):
         table.add_row(*line)
     out.print(table)
@@ -130,15 +129,12 @@ def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
 
 def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
     """The most exposed groups; the report has all of them."""
-    write = grid_text if redact else words.loss
-    table = Table(box=None, pad_edge=False, title=escape(f"Loss ε by {clean(name)}"), title_justify="left")
-    shown = lines[:MOST_GROUPS]
+    write, shown = grid_text if redact else words.loss, lines[:MOST_GROUPS]
+    keys = {"median": "median", "95%": "q95"} | ({} if redact else {"maximum": "max"})
+    table = plain_table(escape(f"Loss ε by {clean(name)}"), "group", "people", *keys)
     if len(shown) < len(lines):
         table.caption = f"{len(shown)} of {len(lines):,} groups, the most exposed; all: in the report."
         table.caption_justify = "left"
-    keys = {"median": "median", "95%": "q95"} if redact else {"median": "median", "95%": "q95", "maximum": "max"}
-    for head in ("group", "people", *keys):
-        table.add_column(head, justify="left" if head == "group" else "right")
     for line in shown:
         cells = ["left out" if line[key] is None else write(line[key]) for key in keys.values()]
         table.add_row(escape(clean(line["group"], 24)), f"{line['people']:,}", *cells)
@@ -163,33 +159,26 @@ def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[
 
 def _shared_quantiles(epsilon: np.ndarray) -> list[float | None]:
     """Return median and 95% as upper ends of cells that enough people share; None where there is none."""
-    shared = shared_losses(epsilon)
-    ends = [shared.quantile(q).high for q in (0.5, 0.95)]
-    return [end if np.isfinite(end) else None for end in ends]
+    ends = map(shared_losses(epsilon).quantile, (0.5, 0.95))
+    return [one.high if np.isfinite(one.high) else None for one in ends]
 
 
 def _quantiles(epsilon: np.ndarray, told: Told) -> Table:
-    table = Table(box=None, pad_edge=False, title="Loss ε", title_justify="left")
     if told.redact:
-        shared = shared_losses(epsilon)
-        names = ["median at most", "95% at most"]
-        cells = ["left out" if v is None else grid_text(v) for v in _shared_quantiles(epsilon)]
+        shared, ends = shared_losses(epsilon), _shared_quantiles(epsilon)
+        texts = ["left out" if end is None else grid_text(end) for end in ends]
+        cells = dict(zip(("median at most", "95% at most"), texts, strict=True))
         if shared.most is not None:
-            names.append(f"all but {shared.cells[-1].people:,} at most")
-            cells.append(grid_text(shared.most.high))
+            cells[f"all but {shared.cells[-1].people:,} at most"] = grid_text(shared.most.high)
     else:
-        q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
-        cells = [words.loss(float(v)) for v in q]
-        names = ["median", "95%", "99%", "maximum"]
+        values = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0)).tolist()
+        cells = dict(zip(("median", "95%", "99%", "maximum"), map(words.loss, values), strict=True))
     if told.everyone is not None:
-        names.append("anybody within bounds")
-        cells.append(words.loss(grid_up(told.everyone) if told.redact else told.everyone))
+        cells["anybody within bounds"] = words.loss(grid_up(told.everyone) if told.redact else told.everyone)
     if told.dp is not None:
-        names.append("worst case (DP)")
-        cells.append(words.loss(told.dp))
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_row(*cells)
+        cells["worst case (DP)"] = words.loss(told.dp)
+    table = plain_table("Loss ε", *cells)
+    table.add_row(*cells.values())
     return table
 
 
@@ -210,11 +199,10 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
     epsilon = np.asarray(audit.epsilon, dtype=float)
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
-    everyone, hidden = told.everyone, told.redact and int(counts.min()) < SHARED
+    everyone, beyond = told.everyone, None if told.redact else told.beyond
     if told.redact:
         q = [*_shared_quantiles(epsilon), None, None]
         everyone = None if everyone is None else grid_up(everyone)
-    beyond = None if told.beyond is None or told.redact else told.beyond
     return {
         "confidential": True,
         "redacted": told.redact,
@@ -225,7 +213,9 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
         "delta": float(audit.delta),
         "epsilon": with_flags(dict(zip(("median", "q95", "q99", "max"), q, strict=True))),
         "kind": audit.pairs.kind,
-        "kinds": None if hidden else {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
+        "kinds": None
+        if told.redact and int(counts.min()) < SHARED
+        else {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
         "groups": {
             name: [
                 {"group": line["group"], "people": line["people"]}
