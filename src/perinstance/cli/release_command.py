@@ -154,8 +154,10 @@ def release(
 
 def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
     """Tell the curator, and nobody else, how many people (or rows) do not count, and how many rows were clipped."""
-    gone = [one is None or one != one for one in rows.y.tolist()]
-    absent, of = int((gone | (rows.X != rows.X).any(axis=1)).sum()), f"of {len(rows.y):,} {unit}"
+    import numpy as np
+
+    gone = np.array([one is None or one != one for one in rows.y.tolist()], dtype=bool)
+    absent, of = int((gone | np.isnan(rows.X).any(axis=1)).sum()), f"of {len(rows.y):,} {unit}"
     if absent:
         say(
             f"confidential: {absent:,} {of} have a cell that is missing or no number, and do not "
