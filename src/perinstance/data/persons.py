@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import is_finite, refuse_missing
-from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, keep, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, rows_per_block
 from perinstance.errors import ScratchFull
 from perinstance.folds.block import Block
 from perinstance.folds.ids import person_codes
@@ -28,7 +28,7 @@ IN_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PersonTable:
+class PersonTable(Source):
     """A ``Source`` whose blocks hold whole people: ``Block.starts`` says where each one's rows begin."""
 
     X: NDArray
@@ -36,18 +36,6 @@ class PersonTable:
     starts: NDArray[np.int64]  #: (people + 1,)
     order: NDArray[np.int64]  #: the caller's number of each row
     ids: pa.ChunkedArray  #: one per person
-    names: tuple[str, ...] | None
-    numbers: tuple[int, ...] | None
-    flavour: Flavour
-    classes: tuple[str, ...] = ()
-    first_row: int = 0
-    rereadable: bool = True
-    has_ids: bool = True
-    n_rows: int = field(init=False)
-    n_features: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        keep(self, n_rows=len(self.y), n_features=self.X.shape[1])
 
     @property
     def first_rows(self) -> NDArray[np.int64]:
@@ -102,10 +90,13 @@ def by_person(source: Source, look: bool = True) -> Source:
         starts=starts,
         order=order,
         ids=ids.take(pa.array(order[starts[:-1]])),
+        n_rows=len(y),
+        n_features=source.n_features,
+        has_ids=True,
         names=source.names,
         numbers=source.numbers,
         flavour=Flavour(source.flavour.kind),  # an index is one of rows
-        classes=getattr(source, "classes", ()),
+        classes=source.classes,
     )
 
 

@@ -7,8 +7,8 @@ the work (slicing, converting, decoding) and may happen in another thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,53 +114,24 @@ def choose_columns(labels: Sequence[Any], target: Any, ids: Any, features: Any =
     return Chosen(used, at_target, at_ids)
 
 
-class Source(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
     """A table of numbers with a target, read block by block."""
 
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the features; None when they have none (numpy)."""
-
-    @property
-    def numbers(self) -> tuple[int, ...] | None:
-        """Numbers of the features in the caller's table, for messages; None when they are all of its columns."""
-
-    @property
-    def first_row(self) -> int:
-        """What refusals call the row of the first person: 0, or 2 where the file counts a header line."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, without target and ids."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None when only reading to the end tells (CSV)."""
-
-    @property
-    def rereadable(self) -> bool:
-        """Whether a second reading costs next to nothing (memory), so that blocks need not be kept."""
-
-    @property
-    def ids(self) -> pa.ChunkedArray | None:
-        """All ids, when they are known without reading the table."""
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether people have ids, here or in the blocks."""
-
-    @property
-    def flavour(self) -> Flavour:
-        """How answers are given back."""
+    n_features: int  #: without target and ids
+    n_rows: int | None  #: None when only reading to the end tells (CSV)
+    names: tuple[str, ...] | None = None  #: of the features; None when they have none (numpy)
+    numbers: tuple[int, ...] | None = None  #: of the features in the caller's table; None when they are all its columns
+    first_row: int = 0  #: what refusals call the row of the first person: 0, or 2 where the file counts a header line
+    rereadable: bool = True  #: whether a second reading costs next to nothing (memory): blocks need not be kept
+    ids: pa.ChunkedArray | None = None  #: all of them, when they are known without reading the table
+    has_ids: bool = False  #: whether people have ids, here or in the blocks
+    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))  #: how answers are given back
+    classes: tuple[str, ...] = ()  #: words that the target's codes stand for; none when it is numbers
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """Yield the pieces in row order; the cut never depends on ``threads``. None is what suits the source."""
-
-
-def keep(record: Any, **known: Any) -> None:
-    """Set fields of a frozen record that follow from its others, while it is made."""
-    for name, value in known.items():
-        object.__setattr__(record, name, value)
+        raise NotImplementedError
 
 
 def rows_per_view(n_rows: int, n_features: int) -> int:

@@ -69,7 +69,7 @@ def load_model(path: str | os.PathLike[str]) -> PublishedModel:
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidModelFile(f"{name} is not a model of perinstance; pass what `perinstance release` wrote")
-    version = document.get("format_version")
+    version: Any = document.get("format_version")
     if not is_whole(version) or version < 1:
         raise InvalidModelFile(f"{name} does not say which version of the format it is; copy it again")
     if version > FORMAT_VERSION:

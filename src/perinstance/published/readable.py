@@ -85,9 +85,9 @@ def readable_model(model: PublishedModel) -> ReadableModel:
         ends = {} if found is None or label else dict(zip(found.names, found.conf_int(LEVEL).tolist(), strict=True))
         own = [(n, value, 0.0, by * scale, reads) for (n, by, reads), value in zip(factors, coef, strict=True)]
         own += [("intercept", constant, *center, where)] if constant or "intercept" in ends else []
-        for at, (name, value, start, step, reads) in enumerate(own):
+        for place, (name, value, start, step, reads) in enumerate(own):
             low, high = [start + step * end for end in ends.get(name, ())] or [None, None]  # steps are positive
-            shown = label + (_shown(name) if at < len(factors) else "(intercept)")
+            shown = label + (_shown(name) if place < len(factors) else "(intercept)")
             lines.append(ReadableCoefficient(shown, float(start + value * step), low, high, reads))
     target = repr(model.target) if model.target else "the target"
     about = "estimates that are not shrunk, which perinstance intervals shows."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from perinstance.data.files.parquet import open_arrow, open_dataset, open_parque
 from perinstance.data.files.reader import Reader, open_npy
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
 from perinstance.data.recipes.recipe import Recipe
-from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, keep, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.ids import read_ids, refuse_duplicates, text_size
@@ -161,7 +161,7 @@ class Scan:
             return _prepared(self, chosen, preparation)
         check_types(self.reader, chosen.numbers)
         named = self.reader.types is not None or target is not None or ids is not None or features is not None
-        return FileSource(self.reader, chosen, self.limits, named)
+        return FileSource.of(self, chosen, named)
 
     def _refuse_numbered(self, ids: Any, preparation: Any = None) -> None:
         if self.unnamed and ids is not None:
@@ -170,9 +170,9 @@ class Scan:
             raise InvalidTable("a .npy file has no names for a recipe; load it and pass the matrix, or use Parquet")
 
 
-@dataclass(frozen=True, slots=True)
-class FileSource:
-    """A file with its target and ids chosen; see ``Source``, which names what follows from the first six fields."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource(Source):
+    """A file with its target and ids chosen; see ``Source``."""
 
     reader: Reader
     chosen: Chosen
@@ -180,24 +180,24 @@ class FileSource:
     named: bool = True  #: whether the labels are names for certain: the first line of a CSV file may be a person
     prepared: PreparedRows | None = None  #: what turns raw columns into numbers
     target: Recipe | None = None  #: declares the target of prepared rows
-    ids: None = None  # they come with the blocks
-    names: tuple[str, ...] | None = field(init=False)
-    numbers: tuple[int, ...] | None = field(init=False)
-    n_features: int = field(init=False)
-    n_rows: int | None = field(init=False)
-    first_row: int = field(init=False)
-    rereadable: bool = field(init=False)
-    has_ids: bool = field(init=False)
-    flavour: Flavour = field(init=False)
 
-    def __post_init__(self) -> None:
-        labels, columns = self.reader.labels, self.chosen.features
-        unnamed = isinstance(labels[0], int)
-        names = tuple(labels[at] for at in columns) if self.prepared is None else self.prepared.names
-        keep(self, names=None if unnamed else names, numbers=columns if self.prepared is None else None)
-        keep(self, n_features=len(names), n_rows=self.reader.n_rows, first_row=self.reader.first_row)
-        keep(self, rereadable=self.reader.rereadable, has_ids=self.chosen.ids is not None)
-        keep(self, flavour=Flavour("numpy" if unnamed else "pyarrow"))
+    @classmethod
+    def of(cls, scan: Scan, chosen: Chosen, named: bool = True, **steps: Any) -> FileSource:
+        """Return the columns chosen of a file, which steps turn into numbers where there are any."""
+        reader, prepared = scan.reader, steps.get("prepared")
+        names = tuple(reader.labels[at] for at in chosen.features) if prepared is None else prepared.names
+        return cls(
+            *(reader, chosen, scan.limits, named),
+            **steps,
+            names=None if scan.unnamed else names,
+            numbers=chosen.features if prepared is None else None,
+            n_features=len(names),
+            n_rows=reader.n_rows,
+            first_row=reader.first_row,
+            rereadable=reader.rereadable,
+            has_ids=chosen.ids is not None,
+            flavour=Flavour("numpy" if scan.unnamed else "pyarrow"),
+        )
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
@@ -246,7 +246,7 @@ def _prepared(scan: Scan, chosen: Chosen, preparation: Preparation) -> FileSourc
     if first is None:
         raise InvalidTable("the file has no rows; there is nobody to audit")
     example = _raw_rows(reader, chosen, first.slice(0, EXAMPLE_ROWS), preparation.steps[0])
-    return FileSource(reader, chosen, scan.limits, prepared=preparation.on(example), target=target)
+    return FileSource.of(scan, chosen, prepared=preparation.on(example), target=target)
 
 
 def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) -> Any:

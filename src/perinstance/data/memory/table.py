@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,6 @@ from perinstance.data.source import (
     Piece,
     Source,
     choose_columns,
-    keep,
     rows_per_block,
     rows_per_view,
 )
@@ -41,27 +40,13 @@ from perinstance.folds.block import Block, in_order_of
 from perinstance.folds.ids import read_ids, refuse_duplicates
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+@dataclass(frozen=True, slots=True, eq=False)
+class Table(Source):
     """A table in memory, checked for everything that can be known without reading its cells; see ``Source``."""
 
     columns: Columns
     target: Vector
-    ids: pa.ChunkedArray | None = None
-    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
-    rereadable: bool = True
-    first_row: int = 0
-    n_rows: int = field(init=False)
-    n_features: int = field(init=False)
-    names: tuple[str, ...] | None = field(init=False)
-    numbers: tuple[int, ...] = field(init=False)
-    has_ids: bool = field(init=False)
-    classes: tuple[str, ...] = field(init=False)  #: words that the target's codes stand for; none when it is numbers
-
-    def __post_init__(self) -> None:
-        names, numbers, has_ids = self.columns.names, self.columns.numbers, self.ids is not None
-        keep(self, names=names, numbers=numbers, n_features=len(numbers), has_ids=has_ids)
-        keep(self, n_rows=len(self.target), classes=self.target.words)
+    n_rows: int
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
@@ -150,7 +135,19 @@ def read_table(
         names = _given_ids(in_order_of(X, ids, "ids"), n)
     if names is not None and not several:
         refuse_duplicates(names)
-    return Table(columns, vector, names, flavour, rereadable=preparation is None)
+    return Table(
+        columns=columns,
+        target=vector,
+        n_rows=n,
+        n_features=len(columns.numbers),
+        names=columns.names,
+        numbers=columns.numbers,
+        ids=names,
+        has_ids=names is not None,
+        flavour=flavour,
+        rereadable=preparation is None,
+        classes=vector.words,
+    )
 
 
 def _prepared_names(preparation: Preparation, y: Any, target: Any, features: Any) -> tuple[Any, Any]:

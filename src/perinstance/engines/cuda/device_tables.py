@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perinstance.data.source import VIEW_BYTES, Flavour, Piece, rows_per_block
+from perinstance.data.source import VIEW_BYTES, Piece, Source, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.ids import read_ids, refuse_duplicates
@@ -38,38 +38,27 @@ def torch_module() -> Any:
     return torch
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTable:
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTable(Source):
     """Two torch tensors on one device; a ``Source`` like any other, whose pieces are copies for the processor."""
 
     X: Any
     y: Any
-    ids: pa.ChunkedArray | None = None
-    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
-    names: None = None
-    numbers: None = None
-    rereadable: bool = True
-    first_row: int = 0
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("n_rows", len(self.X)),
+            ("n_features", self.X.shape[1]),
+            ("has_ids", self.ids is not None),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def device(self) -> Any:
         """Where the rows lie."""
         return self.X.device
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether people have ids."""
-        return self.ids is not None
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
@@ -115,7 +104,7 @@ def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable
         if len(names) != len(X):
             raise InvalidTable(f"X has {len(X)} rows and ids has {len(names)}; pass one id per row")
         refuse_duplicates(names)
-    return DeviceTable(X, y.to(X.device), names)
+    return DeviceTable(X, y.to(X.device), ids=names)
 
 
 def _tensor(torch: Any, array: Any) -> Any:

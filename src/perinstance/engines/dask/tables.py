@@ -114,7 +114,7 @@ def _of_arrays(X: Any, y: Any) -> DaskTable:
         raise InvalidTable("the table needs at least one row and one feature")
     starts = np.cumsum((0, *X.chunks[0]))[:-1].tolist()
     blocks = _delayed(_array_blocks, starts, X.to_delayed().ravel(), y.to_delayed().ravel())
-    return DaskTable(blocks, int(d), int(n), Flavour("numpy"))
+    return DaskTable(blocks, n_features=int(d), n_rows=int(n))
 
 
 def _delayed(read: Callable[..., tuple[Block, ...]], *columns: Iterable[Any]) -> list[Any]:
@@ -125,25 +125,15 @@ def _delayed(read: Callable[..., tuple[Block, ...]], *columns: Iterable[Any]) ->
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DaskTable:
+class DaskTable(Source):
     """A Dask array or data frame with its target; a ``Source`` like any other.
 
     Rows of a data frame are counted within each partition, and its ids come with the blocks.
     """
 
     delayed_blocks: list[Any]  #: what gives the blocks of each partition, on a worker
-    n_features: int
-    n_rows: int | None  #: None of a data frame: only reading tells
-    flavour: Flavour
-    names: tuple[str, ...] | None = None
-    numbers: tuple[int, ...] | None = None
-    has_ids: bool = False
-    classes: tuple[str, ...] = ()  #: the words that the target's codes stand for
     frame: Any = None  #: the data frame, for its other columns
     by_person: Callable[[], DaskTable] | None = None  #: gives the table with each person's rows in one partition
-    ids: None = None
-    rereadable: bool = True
-    first_row: int = 0
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``; the cut is that of the collection."""
@@ -198,7 +188,7 @@ def file_parts(source: Source) -> list[Source] | None:
         return None
     rows = max(1, PART_BYTES // (8 * (source.n_features + 1)))
     table: Any = source
-    return [replace(table, reader=part) for part in reader.parts(rows)]
+    return [replace(table, reader=part, n_rows=part.n_rows, first_row=part.first_row) for part in reader.parts(rows)]
 
 
 def delayed_parts(source: Source, parts: list[Source]) -> list[Any]:
