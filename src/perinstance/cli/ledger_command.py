@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,11 +37,9 @@ def _terminal() -> Any:
     return terminal
 
 
-def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
+def opened(place: str, store: Path | None) -> Ledger:
     """Open a ledger that is there; a mistyped name must not make a new one."""
-    import os
-
-    if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
+    if "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
         name = os.path.basename(os.path.abspath(place))
         raise InvalidInput(f"there is no ledger in {name!r}; make one with: perinstance ledger init")
     return pi.Ledger(place, store=store)

@@ -50,9 +50,11 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
     target = Path(path)
     refuse_unsafe_target(target)
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
-    descriptor = _create(draft)
+    begun = False
     try:
-        with open(descriptor, mode, **open_options) as file:
+        with open(os.open(draft, _NEW, 0o600), mode, **open_options) as file:
+            os.fchmod(file.fileno(), 0o600)  # a default access-control list of the folder may have widened it
+            begun = True
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -62,8 +64,14 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
+        name = target.parent.resolve().name
         if isinstance(error, OSError) and error.errno in FULL:
-            raise _full(target) from None
+            raise DiskFull(
+                f"the disk is full: there is no room for a file in {name!r}; "
+                "nothing was left half-written: make room, or choose another folder"
+            ) from None
+        if isinstance(error, OSError) and not begun:
+            raise UnsafeFile(f"{name!r} cannot be written into ({error.strerror}); choose another") from None
         raise
 
 
@@ -116,24 +124,6 @@ def refuse_unsafe_target(target: Path) -> None:
         raise UnsafeFile(f"{target.name!r} is a link; confidential files are not written through links")
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeFile(f"{target.name!r} is no regular file; choose another name")
-
-
-def _create(draft: Path) -> int:
-    try:
-        descriptor = os.open(draft, _NEW, 0o600)
-    except OSError as error:
-        if error.errno in FULL:
-            raise _full(draft) from None
-        raise UnsafeFile(f"{draft.parent.name!r} cannot be written into ({error.strerror}); choose another") from None
-    os.fchmod(descriptor, 0o600)  # a default access-control list of the folder may have widened it
-    return descriptor
-
-
-def _full(path: Path) -> DiskFull:
-    return DiskFull(
-        f"the disk is full: there is no room for a file in {path.parent.resolve().name!r}; "
-        "nothing was left half-written: make room, or choose another folder"
-    )
 
 
 def spreadsheet_safe(text: str) -> str:

@@ -67,8 +67,9 @@ class DelimitedReader(Reader):
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield pa.record_batch([_texts(one) for one in part.columns], part.schema.names) if raw else part
-                if not raw:
-                    wide |= {at for at, column in zip(chosen.numbers, batch.columns, strict=False) if _has_wide(column)}
+                for at, column in () if raw else zip(chosen.numbers, batch.columns, strict=False):
+                    sizes = np.abs(column.to_numpy(zero_copy_only=False))
+                    wide |= {at} if np.nanmax(sizes, initial=0.0) >= LARGEST_INTEGER else set()
                 count += batch.num_rows
                 self.limits.check_cells(count, len(self.labels), self.stored)
         except _Refusal as refusal:
@@ -155,11 +156,6 @@ class _Refusal(Exception):  # noqa: N818 - never leaves this file
     """What the parser said; its text may quote a cell and is only searched for numbers."""
 
 
-def _has_wide(array: pa.Array) -> bool:
-    values = array.to_numpy(zero_copy_only=False)
-    return bool(len(values)) and bool(np.nanmax(np.abs(values), initial=0.0) >= LARGEST_INTEGER)
-
-
 def _texts(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.string())
@@ -217,29 +213,24 @@ def _known_encoding(name: str) -> str:
     return found
 
 
-def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
-    """Return the mark between the names of a text file's header, if it is not the one its ending promises."""
+def guessed_marks(path: str | os.PathLike[str]) -> tuple[str | None, str]:
+    """Return the mark between a header's names, if it is not the one that the file's ending promises; its encoding.
+
+    That is "utf-8" where the file's first megabytes are UTF-8, or where it is no text, "cp1252" else: a draft says so.
+    """
     place = Path(path)
     suffixes = {one.lower() for one in place.suffixes}
     if not suffixes & {".csv", ".tsv", ".txt"} or not place.is_file():
-        return None
+        return None, "utf-8"
     expected = "\t" if ".tsv" in suffixes else ","
     best = _best_mark(read_header(place, Limits()).decode("utf-8", errors="replace"), expected)
-    return None if best == expected else best
-
-
-def guessed_encoding(path: str | os.PathLike[str]) -> str:
-    """Return "utf-8" where the file's first megabytes are UTF-8 (or no text at all), "cp1252" else: a draft says so."""
-    place = Path(path)
-    if not {one.lower() for one in place.suffixes} & {".csv", ".tsv", ".txt"} or not place.is_file():
-        return "utf-8"
     with ByteStream(place, Limits()) as stream:
         data = stream.read(_CHUNK)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
+        return None if best == expected else best, "cp1252"
+    return None if best == expected else best, "utf-8"
 
 
 def _best_mark(line: str, expected: str) -> str:

@@ -158,10 +158,23 @@ class Scan:
         if self.n_rows == 0:
             raise InvalidTable("the file has no rows; there is nobody to audit")
         if preparation is not None:
-            return _prepared(self, chosen, preparation)
+            return self._prepared(chosen, preparation)
         check_types(self.reader, chosen.numbers)
         named = self.reader.types is not None or target is not None or ids is not None or features is not None
         return FileSource.of(self, chosen, named)
+
+    def _prepared(self, chosen: Chosen, preparation: Preparation) -> FileSource:
+        """Make the steps ready for this file, by its first rows."""
+        target = preparation.target
+        if target is None:  # a number as it is
+            name = "" if chosen.target is None else self.columns[chosen.target]
+            decimal = next((step.decimal for step in preparation.steps if isinstance(step, Recipe)), ".")
+            target = Recipe(target={"column": name, "as_is": True}, decimal=decimal)
+        first = next(self.reader.batches(chosen, EXAMPLE_ROWS, 1, raw=True), None)
+        if first is None:
+            raise InvalidTable("the file has no rows; there is nobody to audit")
+        example = _raw_rows(self.reader, chosen, first.slice(0, EXAMPLE_ROWS), preparation.steps[0])
+        return FileSource.of(self, chosen, prepared=preparation.on(example), target=target)
 
     def _refuse_numbered(self, ids: Any, preparation: Any = None) -> None:
         if self.unnamed and ids is not None:
@@ -233,20 +246,6 @@ class FileSource(Source):
         if self.chosen.target is None:
             return X, np.zeros(len(X))
         return X, self.target.target_numbers(batch.column(len(self.chosen.features)), row)
-
-
-def _prepared(scan: Scan, chosen: Chosen, preparation: Preparation) -> FileSource:
-    """Make the steps ready for this file, by its first rows."""
-    reader, target = scan.reader, preparation.target
-    if target is None:  # a number as it is
-        name = "" if chosen.target is None else reader.labels[chosen.target]
-        decimal = next((step.decimal for step in preparation.steps if isinstance(step, Recipe)), ".")
-        target = Recipe(target={"column": name, "as_is": True}, decimal=decimal)
-    first = next(reader.batches(chosen, EXAMPLE_ROWS, 1, raw=True), None)
-    if first is None:
-        raise InvalidTable("the file has no rows; there is nobody to audit")
-    example = _raw_rows(reader, chosen, first.slice(0, EXAMPLE_ROWS), preparation.steps[0])
-    return FileSource.of(scan, chosen, prepared=preparation.on(example), target=target)
 
 
 def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) -> Any:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from perinstance.data.files.csv_text import DelimitedReader, guessed_delimiter, guessed_encoding
+from perinstance.data.files.csv_text import DelimitedReader, guessed_marks
 from perinstance.data.files.file_source import Scan, check_types, scan
 from perinstance.data.memory.columns import MISSING
 from perinstance.data.recipes.arrow_cells import as_arrow, read_days, read_numbers
@@ -163,7 +163,8 @@ def draft_of_file(
     """
     if decimal not in (None, ".", ","):
         raise InvalidInput("decimal must be '.' or ','")
-    mark, encoding = delimiter or guessed_delimiter(path), encoding or guessed_encoding(path)
+    mark, written = guessed_marks(path)
+    mark, encoding = delimiter or mark, encoding or written
     scanned = scan(path, delimiter=mark, encoding=encoding)
     reader, labels = scanned.reader, scanned.columns
     if scanned.unnamed:

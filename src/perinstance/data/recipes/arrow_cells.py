@@ -5,6 +5,7 @@ Nothing here depends on more than one cell: a person's numbers are the same in e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 #: Texts that stand for a missing cell, unless a recipe declares them as a category.
 MISSING_TEXTS = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_ISO = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
 _DAY_MICROSECONDS = 86_400_000_000
 _SHOWN = 10  # columns named in one message
 _WRONG = {
@@ -46,15 +48,6 @@ class ReadCells:
     def answered(self, answer: float | None) -> NDArray:
         """Return the values, with the answer where a cell is missing."""
         return self.values if answer is None else np.where(self.missing, answer, self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """Words of a column, each with the number it stands for."""
-
-    words: tuple[str, ...]
-    codes: tuple[int, ...]
-    fold_case: bool = False
 
 
 def as_arrow(values: Any) -> pa.Array:
@@ -94,15 +87,11 @@ def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
     return ReadCells(values, missing, np.isinf(values))
 
 
-def read_words(array: pa.Array, vocabulary: Vocabulary) -> ReadCells:
-    """Read words: the code of each, -1 for one that the vocabulary does not have."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _through_dictionary(array, lambda words: read_words(words, vocabulary))
-    if not is_text(kind):
-        array = _written_out(array)
-    # texts repeat: only the distinct ones are looked at
-    return _through_dictionary(array.dictionary_encode(), lambda words: _codes_of(words, vocabulary))
+def read_words(array: pa.Array, codes: Mapping[str, int], fold_case: bool = False) -> ReadCells:
+    """Read words: the code of each, -1 for one that has none."""
+    if not pa.types.is_dictionary(array.type):
+        array = (array if is_text(array.type) else _written_out(array)).dictionary_encode()
+    return _through_dictionary(array, lambda words: _codes_of(words, codes, fold_case))
 
 
 def read_days(array: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:
@@ -119,13 +108,14 @@ def read_days(array: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:
     return ReadCells(_days(array), _nulls(array), np.zeros(len(array), dtype=bool))
 
 
-def _codes_of(words: pa.Array, vocabulary: Vocabulary) -> ReadCells:
+def _codes_of(words: pa.Array, codes: Mapping[str, int], fold_case: bool) -> ReadCells:
+    if not is_text(words.type):
+        words = _written_out(words)
     trimmed = pc.utf8_trim_whitespace(words)
-    asked = pc.utf8_lower(trimmed) if vocabulary.fold_case else trimmed
-    known = pa.array([one.lower() if vocabulary.fold_case else one for one in vocabulary.words], asked.type)
-    at = pc.fill_null(pc.index_in(asked, value_set=known), -1).to_numpy(zero_copy_only=False)
-    codes = np.append(np.asarray(vocabulary.codes, dtype=np.int32), np.int32(-1))[at]
-    return ReadCells(codes, (codes < 0) & _gaps(trimmed), np.zeros(len(codes), dtype=bool))
+    known = pa.array([one.lower() if fold_case else one for one in codes], trimmed.type)
+    at = pc.index_in(pc.utf8_lower(trimmed) if fold_case else trimmed, value_set=known)
+    found = pc.fill_null(pa.array(list(codes.values()), pa.int32()).take(at), -1).to_numpy(zero_copy_only=False)
+    return ReadCells(found, (found < 0) & _gaps(trimmed), np.zeros(len(found), dtype=bool))
 
 
 def _parsed_numbers(array: pa.Array, decimal: str) -> ReadCells:
@@ -141,9 +131,7 @@ def _parsed_numbers(array: pa.Array, decimal: str) -> ReadCells:
 def _parsed_days(words: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:
     text = pc.utf8_trim_whitespace(words)
     gaps = _gaps(text)
-    forms = (
-        (form,) if isinstance(form, str) else form if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
-    )
+    forms = (form,) if isinstance(form, str) else form or _ISO
     days = pc.coalesce(*(pc.strptime(text, format=one, unit="us", error_is_null=True) for one in forms))
     bad = pc.is_null(days).to_numpy(zero_copy_only=False) & ~gaps
     return ReadCells(_days(days), gaps, bad)

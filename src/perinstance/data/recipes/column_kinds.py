@@ -15,11 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import is_number
-from perinstance.data.recipes.arrow_cells import ReadCells, Vocabulary, read_days, read_numbers, read_words
+from perinstance.data.recipes.arrow_cells import ReadCells, read_days, read_numbers, read_words
 from perinstance.data.recipes.cell_rules import OF_NUMBERS, CellRules
 from perinstance.errors import InvalidInput
 
 REFUSE = "refuse"  #: the answer for missing cells unless another one is declared
+_EPOCH = dt.date(1970, 1, 1)
 FILL_IN = "FILL IN"  #: how a place of a first draft begins that a person has to fill in
 
 
@@ -85,7 +86,7 @@ class DeclaredCategories(ColumnKind):
 
     def read(self, array: pa.Array, decimal: str) -> ReadCells:
         """Read words; an unknown one is "other"."""
-        cells = read_words(array, Vocabulary(self.words, tuple(range(len(self.words)))))
+        cells = read_words(array, {word: code for code, word in enumerate(self.words)})
         return ReadCells(np.where(cells.values < 0, len(self.words), cells.values), cells.missing, cells.unreadable)
 
     def fill(self, cells: ReadCells, out: NDArray) -> None:
@@ -106,8 +107,7 @@ class DeclaredYesNo(ColumnKind):
         """Read words; truth values speak for themselves."""
         if pa.types.is_boolean(array.type):
             return read_numbers(array, decimal)
-        codes = (1,) * len(self.yes) + (0,) * len(self.no)
-        cells = read_words(array, Vocabulary((*self.yes, *self.no), codes, fold_case=True))
+        cells = read_words(array, dict.fromkeys(self.yes, 1) | dict.fromkeys(self.no, 0), fold_case=True)
         return ReadCells(cells.values, cells.missing, (cells.values < 0) & ~cells.missing)
 
 
@@ -155,14 +155,10 @@ def _categories(name: str, declared: dict[str, Any]) -> DeclaredCategories:
     missing = str(missing) if is_number(missing) else missing
     if missing not in (REFUSE, "other", *words):
         raise InvalidInput(f"{name}: missing must be one of the categories, 'other' or 'refuse'")
-    plain: dict[str, Any] = {"categories": list(words)}
-    suffixes = tuple(f"_{word}" for word in words)
-    if _truth(name, declared, "other"):
-        suffixes += ("_other",)
-    else:
-        plain["other"] = False
-    plain = _plain(None if missing == REFUSE else missing, **plain)
+    other = _truth(name, declared, "other")
+    plain = _plain(missing, categories=list(words), **({} if other else {"other": False}))
     code = None if missing == REFUSE else words.index(missing) if missing in words else len(words)
+    suffixes = tuple(f"_{word}" for word in (*words, "other")[: len(words) + other])
     return DeclaredCategories(plain=plain, missing=code, suffixes=suffixes, words=words)
 
 
@@ -176,7 +172,7 @@ def _yes_no(name: str, declared: dict[str, Any]) -> DeclaredYesNo:
     missing = ("yes" if missing else "no") if isinstance(missing, bool) else missing
     if missing not in (REFUSE, "yes", "no"):
         raise InvalidInput(f"{name}: missing must be 'yes', 'no' or 'refuse'")
-    plain = _plain(None if missing == REFUSE else missing, yes=list(yes), no=list(no))
+    plain = _plain(missing, yes=list(yes), no=list(no))
     code = None if missing == REFUSE else float(missing == "yes")
     return DeclaredYesNo(plain=plain, missing=code, ends=(0.0, 1.0), yes=yes, no=no)
 
@@ -193,27 +189,17 @@ def _dates(name: str, declared: dict[str, Any]) -> DeclaredDates:
     if swapped & {one for one in forms if one and one.find("%d") != one.find("%m")}:
         raise InvalidInput(f"{name}: 01/02 is two days by two of the formats; declare one of them")
     answer = None if missing == REFUSE else _date(name, missing)
-    plain = {
-        "dates": [first.isoformat(), last.isoformat()],
-        **({} if form is None else {"format": _one_or_list(forms)}),
-    }
-    plain = _plain(None if answer is None else answer.isoformat(), **plain)
-    day = None if answer is None else _day(answer)
-    return DeclaredDates(
-        plain=plain, missing=day, low=_day(first), high=_day(last), format=None if form is None else forms
+    written = {} if form is None else {"format": forms[0] if len(forms) == 1 else list(forms)}
+    plain = _plain(
+        None if answer is None else answer.isoformat(), dates=[first.isoformat(), last.isoformat()], **written
     )
-
-
-def _one_or_list(forms: tuple[Any, ...]) -> Any:
-    return forms[0] if len(forms) == 1 else list(forms)
-
-
-def _day(date: dt.date) -> float:
-    return float((date - dt.date(1970, 1, 1)).days)
+    low, high = (float((one - _EPOCH).days) for one in (first, last))
+    day, formats = None if answer is None else float((answer - _EPOCH).days), None if form is None else forms
+    return DeclaredDates(plain=plain, missing=day, low=low, high=high, format=formats)
 
 
 def _plain(missing: Any, **declared: Any) -> dict[str, Any]:
-    return declared if missing is None else {**declared, "missing": missing}
+    return declared if missing in (None, REFUSE) else {**declared, "missing": missing}
 
 
 _RULES = ("unit", "na", *OF_NUMBERS)

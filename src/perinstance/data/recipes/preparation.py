@@ -82,10 +82,13 @@ class Preparation:
         width = values.shape[1]
         names = names if names is not None and len(names) == width else [f"x{k}" for k in range(width)]
         rows = PreparedRows(tuple(ready), tuple(names))
-        whole = rows.numbers(example, 0)
-        refuse_mixed_rows(
-            self.steps, whole, [rows.numbers(rows_between(example, k, k + 1), k)[0] for k in range(len(whole))]
-        )
+        for k, row in enumerate(rows.numbers(example, 0)):
+            alone = rows.numbers(rows_between(example, k, k + 1), k)[0]
+            if not np.allclose(row, alone, rtol=1e-6, atol=1e-7, equal_nan=True):
+                raise RefusedModel(  # a FunctionTransformer that takes means
+                    f"{', '.join(type(step).__name__ for step in self.steps)}: the numbers of a row depend on the "
+                    "other rows, so one person would move everybody's; use functions of one row at a time"
+                )
         return rows
 
 
@@ -213,14 +216,3 @@ def _inner(step: Any) -> Iterator[tuple[str, Any]]:
                 raise RefusedModel(f"{label!r} chooses its columns by a function of the data; name the columns")
             yield label, one
         yield "remainder", step.remainder
-
-
-def refuse_mixed_rows(steps: tuple[Any, ...], whole: NDArray, alone: list[NDArray]) -> None:
-    """Refuse steps that give a row other numbers when it stands alone (a FunctionTransformer that takes means)."""
-    for row, one in enumerate(alone):
-        if not np.allclose(whole[row], one, rtol=1e-6, atol=1e-7, equal_nan=True):
-            names = ", ".join(type(step).__name__ for step in steps)
-            raise RefusedModel(
-                f"{names}: the numbers of a row depend on the other rows, so one person would move everybody's; "
-                "use functions of one row at a time"
-            )
