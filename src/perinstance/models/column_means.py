@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import pieces
-from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums
 from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
@@ -34,11 +33,11 @@ class MeanFit(ConfidentialFit):
     theta: Floats  #: the mean, rounded once
     low: Floats  #: what that rounding lost, rounded once
     error: Floats  #: no less than what the second rounding lost
+    units: tuple[int, ...] = ()  #: the sums, in units of ``2^-1074``
 
 
-def fit_means(sweep: Sweep) -> MeanFit:
-    """Fold once, exactly, and divide."""
-    sums = sweep.fold(column_sums)
+def fit_means(sums: ColumnSums) -> MeanFit:
+    """Divide exact sums by the number of rows."""
     one = max(sums.n, 1) << UNIT_BITS
     theta, low, error = (np.empty(len(sums.units)) for _ in range(3))
     for j, total in enumerate(sums.units):
@@ -47,7 +46,7 @@ def fit_means(sweep: Sweep) -> MeanFit:
         low[j] = rest / one
         rest -= _times(one, low[j])
         error[j] = math.nextafter(abs(rest) / one, math.inf) if rest else 0.0
-    return MeanFit(sums.n, theta, low, error)
+    return MeanFit(sums.n, theta, low, error, sums.units)
 
 
 def _times(one: int, value: float) -> int:

@@ -5,39 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import People, Sweep
-from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
+from perinstance.folds.sweep import People
+from perinstance.models.column_means import MeanFit, gaps_from_mean, gaps_from_zero
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, Charged, charge
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import GaussianShift, LaplaceShift
-from perinstance.pairs.kinds import Method
-from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, PublishesColumns
+from perinstance.releases.base.publishing import Law
 from perinstance.releases.base.release import Mechanism, Moved
-from perinstance.releases.base.rows_per_person import (
-    largest_sums,
-    refuse_more_rows,
-    refuse_rows_of_people,
-    rows_that_count,
-    rows_words,
-    starts_of,
-)
-from perinstance.sampling import GRID, ExactGram, Noisy, exact_sums
-from perinstance.sampling.ball_arithmetic import Ball, exact
+from perinstance.releases.base.rows_per_person import refuse_rows_of_people, rows_words
+from perinstance.releases.column_statistic import ColumnStatistic
+from perinstance.sampling import GRID, Noisy, exact_sums
 from perinstance.sampling.random_bits import NOISES, Noise
 
-PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
 
-
-class NoisyMean(PublishesColumns):
+class NoisyMean(ColumnStatistic):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
     ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
@@ -91,11 +78,6 @@ class NoisyMean(PublishesColumns):
         statistic: Moved = "sum" if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else "mean"
         return scale, noise, statistic
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
-        """Add up without a rounding error, in one pass."""
-        self._declared()
-        return fit_means(sweep)
-
     def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the norm of ``x - mean_without``."""
         n, scale = fit.n_people, float(self.scale)
@@ -113,35 +95,15 @@ class NoisyMean(PublishesColumns):
             move = gaps.over(float(n - 1 if inside else n + 1), scale)
         else:
             move = charge(np.full(len(block.X), np.inf), 0.0)
-        return People(leverage, residual, self._pair(move, block.X.shape[1]))
+        return People(leverage, residual, self.pairs_of(move, block.X.shape[1]))
 
-    def persons(self, fit: MeanFit, block: Block, starts: NDArray, inside: bool = True) -> People:
-        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``.
+    def sizes(self, fit: MeanFit, sums: Floats, counts: NDArray[np.int64], inside: bool) -> Floats:
+        """Return the norms of ``mean of a person's rows - mean_without``."""
+        apart = fit.n_people / (np.float64(fit.n_people) - counts) if inside else np.ones(len(counts))
+        gaps = (sums / counts[:, None] - fit.theta) * apart[:, None]
+        return np.asarray(np.linalg.norm(gaps, ord=1 if self.noise == "laplace" else None, axis=1))
 
-        A sum moves by the sum of their rows, a mean by ``sum(x - mean)/(n - k)``: exact. Of a sum of which only some of
-        their rows are used, the distance is at most the sum of the longest: ``"upper"``. ``residual`` is the norm of
-        ``mean of their rows - mean_without``.
-        """
-        rows = self.people(fit, block, inside)
-        people, counts = starts_of(len(block), starts)
-        k = rows_that_count(self, len(block))
-        if self.statistic == "mean":
-            refuse_more_rows(self, counts)
-        alone: Any = rows.pairs
-        distance = largest_sums(alone.distance, people, len(counts), k)
-        kinds = np.where(counts > 1, UPPER, alone.codes[starts[:-1]])
-        for i in np.flatnonzero((counts > 1) & (counts <= k)).tolist():
-            pair = self.moved_together(fit, block.X[starts[i] : starts[i + 1]], inside)
-            distance[i], kinds[i] = pair.distance[0], pair.codes[0]
-        others = np.float64(fit.n_people) - counts * inside
-        own = np.add.reduceat(np.asarray(block.X, dtype=np.float64), starts[:-1], axis=0) / counts[:, None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            gap = (own - fit.theta) * (np.float64(fit.n_people) / others if inside else np.ones(len(counts)))[:, None]
-            residual = np.linalg.norm(gap, ord=1 if self.noise == "laplace" else None, axis=1)
-            pairs = type(alone)(distance, kinds)
-            return People(counts / others, np.where(counts > 1, residual, rows.residual[starts[:-1]]), pairs)
-
-    def _pair(self, move: Charged, columns: int) -> GaussianShift | LaplaceShift:
+    def pairs_of(self, move: Charged, columns: int) -> GaussianShift | LaplaceShift:
         """Return the pairs of these movements.
 
         Laplace noise on several columns: the sum of the columns' losses, each no more than its part of the l1 norm, is
@@ -152,11 +114,14 @@ class NoisyMean(PublishesColumns):
         bounded = (columns > 1) & (move.value > 0.0) & np.isfinite(move.value)
         return LaplaceShift(move.value, np.where(bounded, np.maximum(move.kind_code, UPPER), move.kind_code))
 
+    def value_of(self, total: Any, people: int) -> Any:
+        """Return a sum, or a mean of so many people: rational numbers."""
+        return total / people if self.statistic == "mean" else total
+
     def ideal(self, X: NDArray) -> Noisy:
-        """Return the exact sums or means (rational numbers) and the noise: what ``fit`` draws from."""
-        scale, noise, statistic = self._declared()
-        parts = 1 if statistic == "sum" else len(X)
-        return Noisy([total / parts for total in exact_sums(X)], scale, noise)
+        """Return the exact sums or means and the noise: what ``fit`` draws from."""
+        scale, noise, _ = self._declared()
+        return Noisy([self.value_of(total, len(X)) for total in exact_sums(X)], scale, noise)
 
     def law(self, fit: MeanFit) -> Law:
         """Return the mean (or sum) and the noise."""
@@ -169,47 +134,4 @@ class NoisyMean(PublishesColumns):
             raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
         refuse_rows_of_people(self, "the loss that follows from one row")
         found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
-        return one_pair(self._pair(found, len(x)), delta, ())
-
-    def moved_together(self, fit: MeanFit, rows: Floats, inside: bool = True) -> GaussianShift | LaplaceShift:
-        """Return the pair of several rows: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``; else n + k."""
-        (scale, noise, statistic), k = self._declared(), len(rows)
-        left, order = fit.n_people - k if inside else fit.n_people + k, 1 if noise == "laplace" else 2
-        with working_precision(PRECISION):
-            moves = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))]
-            if statistic == "mean" and left:
-                means = [arb(t) + arb(low, e) for t, low, e in zip(fit.theta, fit.low, fit.error, strict=True)]
-                moves = [(move - k * mean) / left for move, mean in zip(moves, means, strict=True)]
-            # there is no mean of nobody
-            distance = np.inf if statistic == "mean" and not left else distance_of(moves, scale, order)
-        if order == 1:
-            return LaplaceShift([distance], "exact" if len(moves) == 1 else "upper")
-        return GaussianShift([distance])
-
-    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
-        """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""
-        refuse_rows_of_people(self, "the realised loss")
-        (scale, noise, statistic), d = self._declared(), sweep.n_features
-        totals: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, np.ones(len(block))))
-        parts = 1 if statistic == "sum" else totals.n
-        sums = [totals.fraction(j, d) / parts for j in range(d)]
-        output = output_of(self, published, d)
-        others = totals.n - 1 if outside is None else totals.n + 1
-
-        def answer(block: Block) -> LogRatios:
-            found: list[Ball | None] = []
-            with working_precision(PRECISION):
-                drawn, centre = NoisySums.of(output, sums, [scale] * d, noise), [exact(c) for c in sums]
-                for row in np.asarray(block.X, dtype=np.float64).tolist():
-                    step = [arb(v) for v in row]
-                    if statistic == "mean" and others:
-                        step = [(x - c) / others for x, c in zip(step, centre, strict=True)]
-                    if statistic == "mean" and not others:  # there is no mean of nobody
-                        found.append(None)
-                    elif outside is None:
-                        found.append(drawn.log_ratio(step))
-                    else:  # an outsider moves the centre by step from here: the ratio of leaving by -step, turned
-                        found.append(-drawn.log_ratio([-u for u in step]))
-            return LogRatios.of(found)
-
-        return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
+        return one_pair(self.pairs_of(found, len(x)), delta, ())

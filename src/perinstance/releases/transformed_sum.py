@@ -8,7 +8,6 @@ like log x or sqrt x, where noise on the sum itself would cost x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -20,59 +19,27 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.checked_numbers import one_of, positive
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
+from perinstance.folds.exact_column_sums import UNIT_BITS
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface import FitHealth, ShowsNoValue
+from perinstance.models.column_means import MeanFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, PublishesColumns
+from perinstance.releases.base.publishing import Law
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
-from perinstance.releases.base.rows_per_person import (
-    refuse_more_rows,
-    refuse_rows_of_people,
-    rows_words,
-    starts_of,
-)
+from perinstance.releases.base.rows_per_person import refuse_rows_of_people, rows_words
+from perinstance.releases.column_statistic import ColumnStatistic
 from perinstance.sampling import GRID, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 
 TRANSFORMS = ("log", "sqrt")
-PRECISION = 512  # bits: a record may be a tiny part of its sum
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SumFit(ShowsNoValue):
-    """Confidential: the sum of each column as a pair of floats, and exactly."""
-
-    n_people: int
-    high: Floats
-    low: Floats
-    units: tuple[int, ...]  #: of ``2^-1074``
-
-    @property
-    def theta(self) -> Floats:
-        """The sums."""
-        return self.high
-
-    @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(self.n_people)
-
-    @property
-    def gram(self) -> None:
-        """None: there are no predictions."""
-        return None
-
-
-class SlowScalingSum(PublishesColumns):
+class SlowScalingSum(ColumnStatistic):
     """The logarithm or the square root of each column's sum, plus Gaussian noise; there is no target.
 
     Records are amounts: negative ones count as zero.
@@ -142,101 +109,60 @@ class SlowScalingSum(PublishesColumns):
             most = _increment(transform, offset, np.zeros_like(x), x) * NORM_UP + SMALLEST
             return np.where(x > 0.0, np.nextafter(most / scale, np.inf), 0.0)
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SumFit:
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up without a rounding error, in one pass."""
-        self._declared()
-        sums: ColumnSums = sweep.fold(lambda block: column_sums(Block(_amounts(block.X), block.y, block.start)))
-        one = 1 << UNIT_BITS
-        beyond = [j for j, total in enumerate(sums.units) if total > int(LARGEST) * one]
+        fit = super().confidential_fit(sweep)
+        beyond = [j for j, total in enumerate(fit.units) if total > int(LARGEST) << UNIT_BITS]
         if beyond:
             raise InvalidTable(f"column {beyond[0]}: its sum is beyond the largest float; use a larger unit")
-        high = np.array([total / one for total in sums.units])
-        low = [
-            float(Fraction(total, one) - Fraction(part)) for total, part in zip(sums.units, high.tolist(), strict=True)
-        ]
-        return SumFit(sums.n, high, np.array(low), sums.units)
+        return fit
 
-    def people(self, fit: SumFit, block: Block, inside: bool = True) -> People:
+    def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the length of the row."""
         transform, scale, offset = self._declared()
-        X = _amounts(block.X)
+        X, one = self.amounts(block.X), 1 << UNIT_BITS
+        high = np.array([total / one for total in fit.units])  # the sums as pairs of floats
+        low = np.array([float(Fraction(total, one) - Fraction(h)) for total, h in zip(fit.units, high, strict=True)])
         # without the person: exact where x is close to the sum (Sterbenz), a unit or two elsewhere, but for the pair's
         # own rounding, which counts where next to nothing is left
-        others = np.maximum((fit.high - X) + fit.low, 0.0) if inside else np.broadcast_to(fit.high, X.shape)
-        fewer = np.maximum(others - fit.high * (8 * UNIT * UNIT), 0.0) if inside else others
+        others = np.maximum((high - X) + low, 0.0) if inside else np.broadcast_to(high, X.shape)
+        fewer = np.maximum(others - high * (8 * UNIT * UNIT), 0.0) if inside else others
         distance, most = (_lengths(_increment(transform, offset, w, X)) for w in (others, fewer))
         found = _charged(distance, scale, X, most - distance)
         with np.errstate(divide="ignore"):
             leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
-        return People(leverage, _lengths(X), GaussianShift(found.value, found.kind_code))
+        return People(leverage, _lengths(X), self.pairs_of(found, X.shape[1]))
 
-    def persons(self, fit: SumFit, block: Block, starts: NDArray, inside: bool = True) -> People:
-        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``: exact.
+    def sizes(self, fit: MeanFit, sums: Floats, counts: NDArray[np.int64], inside: bool) -> Floats:
+        """Return the lengths of the sums of a person's rows."""
+        return _lengths(sums)
 
-        What a person moves is ``f(sum) - f(sum without all of their rows)``; ``residual`` is the length of their sum.
-        """
-        rows, counts = self.people(fit, block, inside), starts_of(len(block), starts)[1]
-        refuse_more_rows(self, counts)
-        alone: Any = rows.pairs
-        distance, kinds = alone.distance[starts[:-1]], alone.codes[starts[:-1]]
-        for i in np.flatnonzero(counts > 1).tolist():
-            pair = self.moved_together(fit, block.X[starts[i] : starts[i + 1]], inside)
-            distance[i], kinds[i] = pair.distance[0], pair.codes[0]
-        total = np.add.reduceat(_amounts(block.X), starts[:-1], axis=0)
-        with np.errstate(divide="ignore"):
-            leverage = counts / (np.float64(fit.n_people) - counts * inside)
-        return People(leverage, _lengths(total), GaussianShift(distance, kinds))
+    def amounts(self, X: NDArray) -> Floats:
+        """Return records with zeros in place of negative ones."""
+        return np.maximum(np.asarray(X, dtype=np.float64), 0.0)
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the policy's loss for one record: it holds whatever the others are."""
         refuse_rows_of_people(self, "the loss that follows from one row")
         transform, scale, offset = self._declared()
-        X = _amounts(one_row(x))
+        X = self.amounts(one_row(x))
         found = _charged(_lengths(_increment(transform, offset, np.zeros_like(X), X)), scale, X)
         return one_pair(GaussianShift(found.value, "upper"), delta, ("negative_as_zero",))
 
-    def moved_together(self, fit: SumFit, rows: Floats, inside: bool = True) -> GaussianShift:
-        """Return the pair of several rows: ``f(sum) - f(sum without them)`` of each column; or with them, outside."""
-        transform, scale, offset = self._declared()
-        unit = Fraction(1, 1 << UNIT_BITS)
-        with working_precision(PRECISION):
-            moves = [
-                _transformed(transform, offset, total * unit + (0 if inside else theirs))
-                - _transformed(transform, offset, total * unit - (theirs if inside else 0))
-                for total, theirs in zip(fit.units, exact_sums(_amounts(rows)), strict=True)
-            ]
-            return GaussianShift([distance_of(moves, scale)])
+    def value_of(self, total: Any, people: int) -> Ball:
+        """Enclose the logarithm or the square root of an exact sum."""
+        return (exact(total) + arb(self.offset)).log() if self.transform == "log" else exact(total).sqrt()
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""
-        transform, scale, offset = self._declared()
-        center = [partial(_transformed, transform, offset, total) for total in exact_sums(_amounts(X))]
-        return Noisy(center, scale)
+        center = [partial(self.value_of, total, len(X)) for total in exact_sums(self.amounts(X))]
+        return Noisy(center, self._declared()[1])
 
-    def law(self, fit: SumFit) -> Law:
+    def law(self, fit: MeanFit) -> Law:
         """Return the transformed sums and the noise."""
         transform, scale, offset = self._declared()
-        mean = np.log(fit.high + offset) if transform == "log" else np.sqrt(fit.high)
-        return Law(mean, scale * np.eye(len(mean)))
-
-    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
-        """Return ``log q/p`` of everybody at what was published."""
-        refuse_outside(outside)
-        refuse_rows_of_people(self, "the realised loss")
-        transform, scale, offset = self._declared()
-        fit, output = self.confidential_fit(sweep), output_of(self, published, sweep.n_features)
-
-        def answer(block: Block) -> LogRatios:
-            with working_precision(PRECISION):
-                sums = [exact(total) * exact(2) ** -UNIT_BITS for total in fit.units]
-                centre = [_transformed(transform, offset, total) for total in sums]
-                drawn, found = NoisySums.of(output, centre, [scale] * len(sums), "gaussian"), []
-                for row in _amounts(block.X).tolist():
-                    without = (_transformed(transform, offset, abs(t - arb(x))) for t, x in zip(sums, row, strict=True))
-                    found.append(drawn.log_ratio(c - w for c, w in zip(centre, without, strict=True)))
-                return LogRatios.of(found)
-
-        return LogRatios.concatenate(list(sweep.map(answer)))
+        total = np.array([units / (1 << UNIT_BITS) for units in fit.units])
+        return Law(np.log(total + offset) if transform == "log" else np.sqrt(total), scale * np.eye(len(total)))
 
     def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> SlowScalingSum:
         """Publish one draw: ``value_``, and ``total_``, which follows from it."""
@@ -250,10 +176,6 @@ class SlowScalingSum(PublishesColumns):
     def _declared(self) -> tuple[str, float, float]:
         transform = one_of("transform", self.transform, TRANSFORMS)
         return transform, positive("scale", self.scale), positive("offset", self.offset)
-
-
-def _amounts(X: NDArray) -> Floats:
-    return np.maximum(np.asarray(X, dtype=np.float64), 0.0)
 
 
 def _increment(transform: str, offset: float, others: Floats, x: Floats) -> Floats:
@@ -273,11 +195,6 @@ def _lengths(moves: Floats) -> Floats:
     power = np.frexp(np.abs(moves).max(axis=1, initial=0.0))[1]
     with np.errstate(over="ignore", under="ignore"):
         return np.ldexp(lengths(np.ldexp(moves, -power[:, None])), power)
-
-
-def _transformed(transform: str, offset: float, total: Any) -> Ball:
-    """Enclose f at an exact sum."""
-    return (exact(total) + arb(offset)).log() if transform == "log" else exact(total).sqrt()
 
 
 def _charged(distance: Floats, scale: float, X: Floats, more: Floats | float = 0.0) -> Charged:

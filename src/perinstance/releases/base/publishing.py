@@ -49,7 +49,6 @@ from perinstance.releases.base.model_document import (
     used_coefficients,
 )
 from perinstance.releases.base.release import Mechanism
-from perinstance.releases.base.rows_per_person import used_rows
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -170,31 +169,6 @@ class WritesModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         return tags
-
-
-class PublishesColumns(WritesModel):
-    """One draw per column, of a statistic without a target: ``value_``."""
-
-    grid: float
-    rows_per_person: Any
-
-    @abstractmethod
-    def ideal(self, X: NDArray) -> Ideal:
-        """Return the distribution that ``fit`` draws from, in exact numbers. It is confidential."""
-
-    def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> Any:
-        """Publish one draw: ``value_``, and what follows from it; ``ids`` say whose row each is."""
-        self._begin(refused)
-        self.mechanism()
-        table, X = X, validated(self, X, dtype=(np.float64, np.float32))
-        used = used_rows(self, table, ids, len(X))
-        self.value_ = draw(self.ideal(X[used]), self.grid).values
-        LOG.info("%s published one draw", type(self).__name__)
-        return self
-
-    def published_numbers(self) -> PublishedNumbers:
-        """Return one number per column."""
-        return PublishedNumbers("values", values=self.value_)
 
 
 class PredictsLinearly(RegressorMixin):
