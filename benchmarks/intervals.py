@@ -148,7 +148,7 @@ def logistic(n: int, d: int, epsilon: float, x: str = "well", tables: int = 400)
     def draw() -> tuple[Estimated, Floats, Floats]:
         sign = np.where(rng.uniform(size=n) < p, 1.0, -1.0)
         published = slope_mechanism.run(plan, FloatWindow(ArraySweep(Z1, sign), rng))
-        return logistic_intervals.equation(box, plan, published, True).solved(), theta[:d], reference
+        return logistic_intervals.equation(box, plan, published).solved(), theta[:d], reference
 
     return cell(f"logistic, population: n={n:,} d={d} eps={epsilon:g} rows {x}", tables, d, draw)
 

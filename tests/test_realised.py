@@ -17,7 +17,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
-from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, gradients_of
+from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, objective_of
 from perinstance.releases.promises.replays import asked
 from tests.sampling.simulated import simulated_draws
 
@@ -227,7 +227,7 @@ def test_the_path_of_a_descent(release):
     found = pi.audit(release, X, y).realised(model, X, y)
     assert found.kind == "exact"
     Z = np.column_stack([X, np.ones(10)])
-    clips = OwnClips(SummedGradients(gradients_of(release.problem()), X, y), release.declared_steps())
+    clips = OwnClips(SummedGradients(objective_of(release.problem()), X, y), release.declared_steps())
     losses = np.zeros(10)
     for t in range(release.steps):
         theta, then = model.path_[t], model.path_[t + 1]

@@ -35,15 +35,9 @@ PLAIN = Ridge(alpha=1.0, fit_intercept=False)
 # The promise
 
 
-def test_at_rate_one_the_promise_is_one_shift():
-    promise = pi.NoisyDescent(steps=25, clip=2.0, noise=8.0).promise()
-    assert promise.epsilon(1e-6) == pytest.approx(GaussianShift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0], rel=1e-9)
-    assert promise.epsilon(1e-6) >= GaussianShift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0]
-
-
 def test_two_sampled_steps_by_quadrature():
-    """A sum over four million cells of the two steps' noise, each as it is at its middle."""
-    q, m, epsilon, cells = 0.3, 0.7, 0.5, 2000
+    """A sum over a million cells of the two steps' noise, each as it is at its middle."""
+    q, m, epsilon, cells = 0.3, 0.7, 0.5, 1000
     x = -7.0 + 14.0 / cells * (np.arange(cells) + 0.5)
     mass = stats.norm.pdf(x) * 14.0 / cells
     ratio = 1 - q + q * np.exp(m * x - m * m / 2)
@@ -63,10 +57,8 @@ def test_noise_is_the_smallest_that_keeps_the_promise(rate):
 
 
 LOSSES = {
-    "a line": lambda m: 7.0 * m,
     "bent": lambda m: math.expm1(5.0 * m),
     "far": lambda m: 1e-3 * m,
-    "steep": lambda m: (m / 0.3) ** 50,
     "a jump to infinity": lambda m: 0.0 if m < 0.31 else math.inf,
     "no number": lambda m: 0.0 if m < 0.31 else math.nan,
 }
@@ -85,7 +77,7 @@ def test_the_search_for_the_noise_ends_where_bisection_would(name, monkeypatch):
     assert loss(found) <= 2.0 and not loss(found * (1 + 2.1 * step_losses.NOISE_STEP)) <= 2.0
     bracketing = 2 + abs(math.log2(found))
     assert len(asked) <= bracketing + 70
-    assert name not in ("a line", "bent") or len(asked) < 14  # each may take seconds
+    assert name != "bent" or len(asked) < 14  # each may take seconds
 
 
 @pytest.mark.parametrize(("steps", "epsilon", "delta"), [(1, 0.1, 0.3), (100, 1.0, 1e-6), (7, 40.0, 1e-12)])
@@ -96,12 +88,6 @@ def test_the_noise_is_what_bisection_finds(steps, epsilon, delta):
         kept = GaussianShift(middle * math.sqrt(steps)).epsilon(delta)[0] <= epsilon
         low, high = (middle, high) if kept else (low, middle)
     assert step_losses.largest_distance(1.0, steps, epsilon, delta) == pytest.approx(low, rel=2e-9)
-
-
-def test_no_promise_without_a_clip():
-    with pytest.raises(InvalidInput, match="nothing is promised"):
-        pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
-    assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().promises
 
 
 # Steps
@@ -215,64 +201,25 @@ def exact_law(H, b, eta, sigma, steps):
     return mean, cov
 
 
-def one_dimension_epsilon(mean_p, var_p, mean_q, var_q, delta):
-    """The loss of two Gaussians on a line, by quadrature on both sides of the roots of the log ratio."""
-
-    def profile(epsilon, a, va, b, vb):
-        # log density ratio a/b minus epsilon is a parabola in x
-        A = -1 / (2 * va) + 1 / (2 * vb)
-        B = a / va - b / vb
-        C = -a * a / (2 * va) + b * b / (2 * vb) - mp.log(va / vb) / 2 - epsilon
-        root = mp.sqrt(max(B * B - 4 * A * C, mp.mpf(0)))
-        low, high = sorted([(-B - root) / (2 * A), (-B + root) / (2 * A)])
-
-        def mass(mu, v):
-            inside = mp.ncdf((high - mu) / mp.sqrt(v)) - mp.ncdf((low - mu) / mp.sqrt(v))
-            outside = mp.ncdf((low - mu) / mp.sqrt(v)) + mp.ncdf(-(high - mu) / mp.sqrt(v))
-            return inside if A < 0 else outside
-
-        return mass(a, va) - mp.exp(epsilon) * mass(b, vb)
-
-    def solve(*pair):
-        return mp.findroot(
-            lambda e: mp.log(profile(e, *pair)) - mp.log(delta), (mp.mpf("0.05"), mp.mpf(8)), solver="anderson"
-        )
-
-    return max(solve(mean_p, var_p, mean_q, var_q), solve(mean_q, var_q, mean_p, var_p))
-
-
-def test_the_last_iterate_on_a_line_in_sixty_digits():
-    x, y, steps, eta, sigma = X[:12, :1], Y[:12], 15, 0.3, 1.5
-    audit = pi.audit(pi.NoisyDescent(PLAIN, steps, eta, None, sigma), x, y)
-    assert set(audit.kind) == {"exact"}
-    with mp.workdps(60):
-        for i in np.argsort(audit.losses)[-3:]:
-            laws = []
-            for keep in (np.arange(12) != i, np.ones(12, bool)):
-                rows, targets = map(mp.mpf, x[keep, 0].tolist()), map(mp.mpf, y[keep].tolist())
-                products = [(v * v, v * t) for v, t in zip(rows, targets, strict=True)]
-                H = mp.matrix([[1 + mp.fsum(square for square, _ in products)]])
-                b = mp.matrix([[mp.fsum(moment for _, moment in products)]])
-                mean, cov = exact_law(H, b, mp.mpf(eta), mp.mpf(sigma), steps)
-                laws += [mean[0], cov[0]]
-            true = one_dimension_epsilon(*laws, mp.mpf(1e-6))
-            assert true <= audit.losses[i] <= true * (1 + mp.mpf("1e-8"))
-
-
-def test_the_last_iterate_of_several_coefficients_has_the_moments_of_the_recursion():
-    steps, eta, sigma = 9, 0.1, 2.0
+def test_the_last_iterate_has_the_moments_of_the_recursion():
+    """In 60 digits: what is stated is above, by the little that the charges take."""
+    steps, eta, sigma, i = 9, 0.1, 2.0, 4
     audit = pi.audit(pi.NoisyDescent(PLAIN, steps, eta, None, sigma), X, Y)
-    laws = []
-    for keep in (np.arange(60) != 4, np.ones(60, bool)):
-        H, b = X[keep].T @ X[keep] + np.eye(3), X[keep].T @ Y[keep]
-        mean, cov = exact_law(mp.matrix(H.tolist()), mp.matrix(b.tolist()), eta, sigma, steps)
-        laws += [np.array(mean.tolist(), dtype=float)[:, 0], np.array(cov.tolist(), dtype=float)]
-    mean_p, cov_p, mean_q, cov_q = laws
-    ratios = np.sort(np.linalg.eigvals(np.linalg.solve(cov_q, cov_p)).real) - 1
     assert set(audit.kind) == {"exact"} and (audit.pairs.excess[:, -1] == 0).all()  # the last coordinate is a charge
-    assert np.sort(audit.pairs.excess[4, :-1]) == pytest.approx(ratios, abs=1e-11)
-    far = (mean_p - mean_q) @ np.linalg.solve(cov_q, mean_p - mean_q)
-    assert (audit.pairs.shift[4] ** 2).sum() == pytest.approx(far, rel=1e-9)
+    with mp.workdps(60):
+        laws = []
+        for keep in (np.arange(60) != i, np.ones(60, bool)):
+            rows, targets = mp.matrix(X[keep].tolist()), mp.matrix(Y[keep].tolist())
+            H, b = rows.T * rows + mp.eye(3), rows.T * targets
+            laws += exact_law(H, b, mp.mpf(eta), mp.mpf(sigma), steps)
+        mean_p, cov_p, mean_q, cov_q = laws
+        W = mp.inverse(mp.cholesky(cov_q))
+        ratios, V = mp.eigsy(W * (cov_p - cov_q) * W.T)
+        shift = V.T * (W * (mean_p - mean_q))
+        for nu, m in zip(ratios, shift, strict=True):
+            j = int(np.argmin(np.abs(audit.pairs.excess[i] - float(nu))))
+            assert abs(nu) <= abs(audit.pairs.excess[i, j]) <= abs(nu) * (1 + mp.mpf("1e-9"))
+            assert abs(m) <= audit.pairs.shift[i, j] <= abs(m) * (1 + mp.mpf("1e-9")) + mp.mpf("1e-15")
 
 
 def test_one_step_is_a_shift_whether_last_or_all():
@@ -294,7 +241,7 @@ def test_two_steps_on_a_line_are_all_iterates_by_quadrature():
         return one + stats.norm.logpdf(second, first - eta * (H * first - b), eta * sigma)
 
     everybody = np.ones(10, bool)
-    grid = np.linspace(-3, 3, 2401)
+    grid = np.linspace(-3, 3, 1201)
     first, second = np.meshgrid(grid, grid)
     p, q = np.exp(log_density(first, second, keep)), np.exp(log_density(first, second, everybody))
     cell = (grid[1] - grid[0]) ** 2
@@ -316,11 +263,9 @@ def test_balls_and_floats_agree(every, inside):
     from perinstance.folds.sweep import ArraySweep
     from perinstance.releases.descent import ridge_iterates
 
-    moments = ridge_iterates.fold_moments(ArraySweep(X, Y), 1.0, True)
-    declared = ridge_iterates.RidgeDescent(4, 0.05, 2.0, moments)
+    declared = ridge_iterates.RidgeDescent.of(ArraySweep(X, Y), (4, 0.05, 2.0, every), 1.0, True)
     rows, targets = X[:5] * 2, Y[:5]
-    enclosed = declared.enclosed(rows, targets, inside, every)
-    floats = declared.in_floats(rows, targets, inside, every)
+    enclosed, floats = declared.enclosed(rows, targets, inside), declared.in_floats(rows, targets, inside)
     assert set(enclosed.kinds) == {"exact"} and set(floats.kinds) == {"estimate"}
     assert enclosed.epsilon(1e-6) == pytest.approx(floats.epsilon(1e-6), rel=1e-8)
     assert np.sort(enclosed.excess[:, :-1]) == pytest.approx(np.sort(floats.excess), abs=1e-10)
@@ -364,7 +309,6 @@ def test_the_exact_draw_is_the_recursion_of_its_strings(every):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"steps": 0},
         {"steps": 1.5},
         {"learning_rate": 0.0},
         {"clip": -1.0},
@@ -373,7 +317,6 @@ def test_the_exact_draw_is_the_recursion_of_its_strings(every):
         {"epsilon": 1.0},
         {"noise": None, "epsilon": 1.0},
         {"noise": None, "clip": None, "epsilon": 1.0, "delta": 1e-6},
-        {"rate": 0.0},
         {"rate": 1.1},
         {"rate": "half"},
         {"publish": "some"},
@@ -395,6 +338,9 @@ def test_bad_parameters(wrong):
 
 
 def test_models_that_cannot_be_descended_are_refused():
+    with pytest.raises(InvalidInput, match="nothing is promised"):
+        pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
+    assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().promises
     with pytest.raises(RefusedModel, match="number of people"):
         pi.NoisyDescent(PoissonRegressor(), noise=1.0).mechanism()
     with pytest.raises(NumericalTrouble, match="learning_rate"):
@@ -452,10 +398,10 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("one", [0, 1])
-@pytest.mark.parametrize("estimator", [LogisticRegression(), LogisticRegression(fit_intercept=False)])
-def test_a_table_of_one_class_is_audited_as_it_is_published(estimator, one):
+@pytest.mark.parametrize(("one", "intercept"), [(0, True), (1, False)])
+def test_a_table_of_one_class_is_audited_as_it_is_published(one, intercept):
     """Whose label is the only one of its kind must not decide whether there is an answer."""
+    estimator = LogisticRegression(fit_intercept=intercept)
     steps = {"steps": 4, "clip": 0.6, "noise": 2.0, "publish": "all"}
     labels = np.full(len(X), float(one))
     release = pi.NoisyDescent(estimator, **steps).fit(X, labels)
@@ -463,7 +409,9 @@ def test_a_table_of_one_class_is_audited_as_it_is_published(estimator, one):
     assert bound.pairs.kind == "upper" and (bound.losses == pi.audit(release, X, CLASSES, delta=1e-6).losses).all()
     assert np.isfinite(bound.leverage).all() and np.isfinite(bound.residual).all()
     read = pi.audit(release, X, labels, delta=1e-6, method="estimate")
-    lengths = [shortened_by_hand(X, labels, theta, estimator.fit_intercept, 0.6) for theta in release.path_[:-1]]
+    rows = np.hstack([X, np.ones((len(X), int(intercept)))])
+    slopes = [1.0 / (1.0 + np.exp(-rows @ theta)) - labels for theta in release.path_[:-1]]
+    lengths = np.minimum(np.abs(slopes) * np.linalg.norm(rows, axis=1), 0.6)
     distance = np.sqrt(np.square(lengths).sum(axis=0)) / 2.0
     np.testing.assert_allclose(read.losses, pi.pairs.GaussianShift(distance).epsilon(1e-6), rtol=1e-9)
     told = bound.realised(release, X, labels)
@@ -471,10 +419,3 @@ def test_a_table_of_one_class_is_audited_as_it_is_published(estimator, one):
     words = pi.NoisyDescent(estimator, classes=("no", "yes"), **steps)
     answers = np.array(["no", "yes"])[labels.astype(int)]
     assert (pi.audit(words, X, answers, delta=1e-6).losses == bound.losses).all()
-
-
-def shortened_by_hand(X, y, theta, intercept, clip):
-    """Lengths of clipped gradients of the logistic loss."""
-    rows = np.hstack([X, np.ones((len(X), int(intercept)))])
-    slope = 1.0 / (1.0 + np.exp(-rows @ theta)) - y
-    return np.minimum(np.abs(slope) * np.linalg.norm(rows, axis=1), clip)

@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, gradients_of, shortened
+from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, objective_of, shortened
 
 EPSILONS = np.array([-1.0, 0.0, 0.1, 0.3, 1.0, 2.0, 4.0])
 POINTS = 501
@@ -26,19 +26,18 @@ class TwoSteps:
     """The density of the two noisy sums on a grid, without the last person and with them."""
 
     def __init__(self, release, X, y):
-        self.steps, self.X, self.y = release.declared_steps(), X, y
-        self.gradients = gradients_of(release.problem())
-        self.release = release
+        self.steps, objective = release.declared_steps(), objective_of(release.problem())
+        self.people = SummedGradients(objective, X, y)
         steps = self.steps
         spread = steps.clip * len(X) + 9.0 * steps.noise
         self.grid = np.linspace(-spread, spread, POINTS)
-        clips = OwnClips(SummedGradients(self.gradients, X, y), steps)
+        clips = OwnClips(self.people, steps)
         first = self._moved(clips, 0, np.zeros(1))
         self.cell = (self.grid[1] - self.grid[0]) ** 2
         self.without, self.with_ = (np.empty((POINTS, POINTS)) for _ in range(2))
         start = [self._density(first, inside) for inside in (False, True)]
         for k, total in enumerate(self.grid):
-            penalty = self.gradients.penalty(np.zeros(1))
+            penalty = objective.penalty_slope(np.zeros(1))
             theta = -steps.learning_rate * (np.array([total]) / steps.rate + penalty)
             second = self._moved(copy.deepcopy(clips), 1, theta)
             self.without[k] = start[0][k] * self._density(second, False)
@@ -46,7 +45,7 @@ class TwoSteps:
 
     def _moved(self, clips, t, theta):
         """What everybody adds to the sum of a step if they are sampled, as the release computes it."""
-        return shortened(self.gradients.of(self.X, self.y, theta), clips.at(t, theta))[:, 0]
+        return shortened(self.people.at(theta), clips.at(t, theta))[:, 0]
 
     def _density(self, moved, inside):
         q, people = self.steps.rate, moved if inside else moved[:-1]

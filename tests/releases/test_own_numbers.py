@@ -14,8 +14,10 @@ from perinstance.releases.descent.clipped_steps import (
     Steps,
     SummedGradients,
     clipped_lengths,
-    gradients_of,
+    longest_gradients,
     model_of,
+    objective_of,
+    row_gradients,
     shortened,
 )
 from perinstance.releases.descent.step_losses import PersonalBudget
@@ -29,15 +31,15 @@ DELTA = 1e-6
 
 def descent(model):
     """Gradients of a model at a theta, with their lengths, their bounds and what a filter leaves of them."""
-    gradients = gradients_of(model_of(model))
+    objective = objective_of(model_of(model))
     steps = Steps(2, 0.1, 1.0, 1.0, 1.0, 2.0**-40, PersonalBudget(8.0, 1.0, 1))
 
     def own(X, y):
-        theta = np.linspace(-0.3, 0.4, gradients.width(X.shape[1]))
-        slopes = gradients.of(X, y > 0.5, theta)
-        clips = OwnClips(SummedGradients(gradients, X, y > 0.5), steps).at(0, theta)
+        theta = np.linspace(-0.3, 0.4, objective.width(X.shape[1]))
+        slopes = row_gradients(objective, X, y > 0.5, theta)
+        clips = OwnClips(SummedGradients(objective, X, y > 0.5), steps).at(0, theta)
         lengths = clipped_lengths(slopes, 1.0), clipped_lengths(slopes, 10.0)
-        return np.column_stack([slopes, *lengths, gradients.longest(X), clips, shortened(slopes, clips)])
+        return np.column_stack([slopes, *lengths, longest_gradients(objective, X), clips, shortened(slopes, clips)])
 
     return own
 
@@ -103,11 +105,12 @@ def test_nobody_elses_row_changes_a_bit(name):
 def test_a_second_row_changes_no_ones_clip(seed):
     # 12 columns of a frame: of one row numpy's norm adds pairwise, of two column by column; a length at the border of
     # a level is then at another one, and so is what is left of the row in every later step
-    gradients, terms = gradients_of(model_of(Ridge(fit_intercept=False))), PersonalBudget(8.0, 0.5, 1)
+    objective, terms = objective_of(model_of(Ridge(fit_intercept=False))), PersonalBudget(8.0, 0.5, 1)
     X = np.asfortranarray(np.random.default_rng(seed).normal(size=(2, 12)))
     y, theta = np.full(2, 0.01), np.zeros(12)
-    both, alone = (clipped_lengths(gradients.of(rows, y[: len(rows)], theta), 1.0)[0] for rows in (X, X[:1]))
+    seen = [SummedGradients(objective, rows, y[: len(rows)]) for rows in (X, X[:1])]
+    both, alone = (clipped_lengths(people.at(theta), 1.0)[0] for people in seen)
     clip = 128.0 * max(both, alone) / 100.0  # the longer of the two is at level 100, or just above it
     steps = Steps(1, 0.1, clip, 1.0, 1.0, 2.0**-40, terms)
-    clips = [OwnClips(SummedGradients(gradients, rows, y[: len(rows)]), steps).at(0, theta)[0] for rows in (X, X[:1])]
+    clips = [OwnClips(people, steps).at(0, theta)[0] for people in seen]
     assert both == alone and clips[0] == clips[1]

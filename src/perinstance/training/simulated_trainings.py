@@ -22,11 +22,12 @@ import numpy as np
 
 from perinstance.checked_numbers import is_number, probability, whole_number
 from perinstance.errors import InvalidInput
+from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.publishing import is_classifier
-from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, gradients_of
+from perinstance.releases.descent.clipped_steps import Steps, objective_of, row_gradients
 from perinstance.releases.descent.estimator import NoisyDescent
 from perinstance.releases.promises.class_labels import classes_of_labels, labels_as_they_are, signs
 
@@ -79,9 +80,9 @@ def simulate(
         raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}; try epsilon=1.0")
     miss = (1.0 - probability("confidence", confidence)) / 2.0
     rng = np.random.default_rng() if rng is None else rng
-    gradients, found = gradients_of(release.problem()), []
+    objective, found = objective_of(release.problem()), []
     for inside, sign in ((True, 1.0), (False, -1.0)):
-        L = [_log_ratio(gradients, rows, targets, person, steps, inside, rng) for _ in range(trainings)]
+        L = [_log_ratio(objective, rows, targets, person, steps, inside, rng) for _ in range(trainings)]
         found.append(_interval(np.maximum(-np.expm1(np.minimum(epsilon - sign * np.array(L), 0.0)), 0.0), miss))
     best, low, high = (max(numbers) for numbers in zip(*found, strict=True))
     told = () if steps.rate == 1.0 else ("who looks knows the others' batches: at least as much as the iterates tell",)
@@ -90,22 +91,22 @@ def simulate(
 
 
 def _log_ratio(
-    gradients: PersonGradients, rows: Floats, targets: Floats, person: int, steps: Steps, inside: bool, rng: Any
+    objective: SmoothObjective, rows: Floats, targets: Floats, person: int, steps: Steps, inside: bool, rng: Any
 ) -> float:
     """Descend once, with the person or without, and return the log ratio with over without of what came out."""
     q = steps.rate
     X, y, x, t = np.delete(rows, person, 0), np.delete(targets, person), rows[[person]], targets[[person]]
-    theta, total = np.zeros(gradients.width(X.shape[1])), 0.0
+    theta, total = np.zeros(objective.width(X.shape[1])), 0.0
     for _ in range(steps.count):
         here = slice(None) if q == 1.0 else rng.random(len(X)) < q
-        others = _clipped(gradients.of(X[here], y[here], theta), steps.clip).sum(axis=0)
-        g = _clipped(gradients.of(x, t, theta), steps.clip)[0]
+        others = _clipped(row_gradients(objective, X[here], y[here], theta), steps.clip).sum(axis=0)
+        g = _clipped(row_gradients(objective, x, t, theta), steps.clip)[0]
         r = steps.noise * rng.normal(size=len(theta))
         if inside and (q == 1.0 or rng.random() < q):
             r = r + g
         exponent = float(r @ g - 0.5 * g @ g) / steps.noise**2
         total += exponent if q == 1.0 else float(np.logaddexp(math.log1p(-q), math.log(q) + exponent))
-        theta = theta - steps.learning_rate * ((others + r) / q + gradients.penalty(theta))
+        theta = theta - steps.learning_rate * ((others + r) / q + objective.penalty_slope(theta))
     return total
 
 

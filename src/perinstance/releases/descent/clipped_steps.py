@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface import FitHealth, Problem, ShowsNoValue
+from perinstance.models.interface import ConfidentialFit, FitHealth, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
@@ -30,7 +30,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, STEP_UP, TINY
 from perinstance.pairs.base import Pairs
 from perinstance.releases.base.row_sums import lengths, products
-from perinstance.releases.descent.ridge_iterates import RidgeMoments
+from perinstance.releases.descent.ridge_iterates import RidgeDescent
 from perinstance.releases.descent.step_losses import (
     LEVELS,
     PersonalBudget,
@@ -39,7 +39,6 @@ from perinstance.releases.descent.step_losses import (
     equal_steps,
     levels_of,
 )
-from perinstance.releases.promises.class_labels import numbers_of_classes
 from perinstance.sampling import Noisy, draw, exact_sums, fixed_rows
 
 
@@ -56,52 +55,46 @@ class Steps:
     filter: PersonalBudget | None = None
 
 
-def descended(total: Callable[[int, Floats], Floats], gradients: PersonGradients, width: int, steps: Steps) -> Floats:
+def descended(total: Callable[[int, Floats], Floats], objective: SmoothObjective, width: int, steps: Steps) -> Floats:
     """Return the iterates ``theta_0 = 0, theta_1, ..., theta_T``, one in each row; ``total(t, theta)`` are the sums."""
     path = np.zeros((steps.count + 1, width))
     for t in range(steps.count):
         sums = total(t, path[t])
         with np.errstate(all="ignore"):
-            slope = sums / steps.rate + gradients.penalty(path[t])
+            slope = sums / steps.rate + objective.penalty_slope(path[t])
             path[t + 1] = path[t] - steps.learning_rate * slope
     return path
 
 
-def noisy_path(people: SummedGradients, steps: Steps) -> Floats:
-    """Return iterates of exact, noisy sums of Poisson samples of people: what is published."""
+def path_of(people: SummedGradients, steps: Steps, noisy: bool = True) -> Floats:
+    """Return iterates of exact, noisy sums of Poisson samples of people: what is published.
+
+    Without noise everybody's gradients are summed in floats: confidential.
+    """
     clips = OwnClips(people, steps)
 
     def total(t: int, theta: Floats) -> Floats:
         own = clips.at(t, theta)
+        if not noisy:
+            return shortened(people.at(theta), own).sum(axis=0) * steps.rate
         sampled = poisson_sample(len(people), steps.rate)
         sums = exact_sums(shortened(people.at(theta, sampled), own[sampled]))
         return draw(Noisy(sums, steps.noise), steps.grid).values
 
-    return descended(total, people.gradients, people.gradients.width(people.X.shape[1]), steps)
+    return descended(total, people.objective, people.objective.width(people.X.shape[1]), steps)
 
 
-def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
-    """Return the iterates of everybody's gradients without noise, by one fold per step. Confidential."""
+def folded_path(objective: SmoothObjective, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
+    """Return the iterates of everybody's gradients without noise or filter, by one fold per step. Confidential."""
 
     def total(t: int, theta: Floats) -> Floats:
         def step(block: Block) -> Floats:
-            people = SummedGradients(gradients, block.X, coded_targets(block.y, labels), getattr(block, "starts", None))
+            people = SummedGradients(objective, block.X, coded_targets(block.y, labels), getattr(block, "starts", None))
             return clipped(people.at(theta), steps.clip).sum(axis=0)
 
         return sweep.fold(step) * steps.rate
 
-    return descended(total, gradients, gradients.width(sweep.n_features), steps)
-
-
-def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
-    """Return the same under a filter, where everybody's clip follows from their own steps before."""
-    people = SummedGradients(gradients, X, y)
-    clips = OwnClips(people, steps)
-
-    def total(t: int, theta: Floats) -> Floats:
-        return shortened(people.at(theta), clips.at(t, theta)).sum(axis=0) * steps.rate
-
-    return descended(total, gradients, gradients.width(X.shape[1]), steps)
+    return descended(total, objective, objective.width(sweep.n_features), steps)
 
 
 def coded_targets(y: NDArray, labels: tuple[float, float] | None) -> Floats:
@@ -169,64 +162,51 @@ def poisson_sample(n: int, rate: float) -> NDArray[np.bool_]:
     return words < np.uint64(int(rate * 2.0**64))
 
 
-@dataclass(frozen=True, slots=True)
-class PersonGradients:
-    """The objective that is descended: a loss of each person, and a penalty that is public."""
+def row_gradients(objective: SmoothObjective, X: NDArray, y: NDArray, theta: Floats) -> Floats:
+    """Return one gradient per row, of the loss without the penalty.
 
-    objective: SmoothObjective
+    The bits follow from the row alone (``row_sums``). A row that is not finite, or whose gradient is beyond float64,
+    comes back as it is: whoever sums must make zeros of it.
+    """
+    rows = design(X, objective.fit_intercept)
+    with np.errstate(all="ignore"):
+        eta = products(rows, theta)
+        targets = np.asarray(y, dtype=np.float64)
+        slope = objective.loss.slope(targets, eta)
+        # losses of two classes compare their targets, and a comparison with no number is an answer, too
+        return np.where(np.isnan(targets), np.nan, slope)[:, None] * rows
 
-    def of(self, X: NDArray, y: NDArray, theta: Floats) -> Floats:
-        """Return one gradient per row, of the loss without the penalty.
 
-        The bits follow from the row alone (``row_sums``). A row that is not finite, or whose gradient is beyond
-        float64, comes back as it is: whoever sums must make zeros of it.
-        """
-        rows = design(X, self.objective.fit_intercept)
-        with np.errstate(all="ignore"):
-            eta = products(rows, theta)
-            targets = np.asarray(y, dtype=np.float64)
-            slope = self.objective.loss.slope(targets, eta)
-            # losses of two classes compare their targets, and a comparison with no number is an answer, too
-            return np.where(np.isnan(targets), np.nan, slope)[:, None] * rows
+def longest_gradients(objective: SmoothObjective, X: NDArray) -> Floats:
+    """Bound each row's gradient over all theta and both classes; infinite where the loss has no such bound.
 
-    def penalty(self, theta: Floats) -> Floats:
-        """Return the gradient of the penalty."""
-        return self.objective.penalty_slope(theta)
-
-    def longest(self, X: NDArray) -> Floats:
-        """Bound each row's gradient over all theta and both classes; infinite where the loss has no such bound.
-
-        Logistic regression: ``||(x, 1)||``. A row with a missing or infinite cell has no bound but the clip.
-        """
-        supremum = self.objective.loss.slope_supremum
-        if not np.isfinite(supremum):
-            return np.full(len(X), np.inf)
-        rows = design(X, self.objective.fit_intercept)
-        largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), TINY)
-        with np.errstate(invalid="ignore", over="ignore"):
-            bound = largest * lengths(rows / largest[:, None]) * (supremum * NORM_UP)
-        return np.where(np.isnan(bound), np.inf, bound)
-
-    def width(self, n_features: int) -> int:
-        """Return the length of theta."""
-        return self.objective.width(n_features)
+    Logistic regression: ``||(x, 1)||``. A row with a missing or infinite cell has no bound but the clip.
+    """
+    supremum = objective.loss.slope_supremum
+    if not np.isfinite(supremum):
+        return np.full(len(X), np.inf)
+    rows = design(X, objective.fit_intercept)
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), TINY)
+    with np.errstate(invalid="ignore", over="ignore"):
+        bound = largest * lengths(rows / largest[:, None]) * (supremum * NORM_UP)
+    return np.where(np.isnan(bound), np.inf, bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummedGradients:
     """One gradient of each person of a table, at any theta: the sum of those of their rows, which stand together."""
 
-    gradients: PersonGradients
+    objective: SmoothObjective
     X: NDArray
     y: Floats
     starts: NDArray[np.int64] | None = None  #: where each person's rows begin, and the end; None: a row is a person
 
     @classmethod
-    def of_people(cls, gradients: PersonGradients, X: NDArray, y: Floats, people: NDArray[np.int64]) -> SummedGradients:
+    def of_people(cls, objective: SmoothObjective, X: NDArray, y: Floats, people: NDArray[np.int64]) -> SummedGradients:
         """Put the rows of each person together, in an order that follows from the rows alone."""
         order = np.lexsort((y, *X.T, people))
         counts = np.bincount(people)
-        return cls(gradients, X[order], y[order], np.append(0, np.cumsum(counts[counts > 0])))
+        return cls(objective, X[order], y[order], np.append(0, np.cumsum(counts[counts > 0])))
 
     def __len__(self) -> int:
         return len(self.X) if self.starts is None else len(self.starts) - 1
@@ -236,12 +216,12 @@ class SummedGradients:
         starts = self.starts
         if starts is None:
             some = slice(None) if chosen is None else chosen
-            return self.gradients.of(self.X[some], self.y[some], theta)
+            return row_gradients(self.objective, self.X[some], self.y[some], theta)
         counts = starts[1:] - starts[:-1]
         if chosen is None:
             chosen = np.ones(len(counts), dtype=bool)
         rows, firsts = np.repeat(chosen, counts), np.cumsum(counts[chosen]) - counts[chosen]
-        each = self.gradients.of(self.X[rows], self.y[rows], theta)
+        each = row_gradients(self.objective, self.X[rows], self.y[rows], theta)
         each = np.where(np.isnan(each).any(axis=1, keepdims=True), 0.0, each)
         with np.errstate(all="ignore"):
             return np.add.reduceat(each, firsts, axis=0) if len(firsts) else each
@@ -259,10 +239,10 @@ def model_of(estimator: Any) -> Problem:
     return problem.binary() if isinstance(problem, ClassifierProblem) else problem
 
 
-def gradients_of(problem: Problem) -> PersonGradients:
-    """Return the gradients of a model, or refuse it with the reason."""
+def objective_of(problem: Problem) -> SmoothObjective:
+    """Return the loss and the public penalty of a model, or refuse it with the reason."""
     if isinstance(problem, LinearProblem):
-        return PersonGradients(SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept))
+        return SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept)
     if not isinstance(problem, SmoothProblem):
         raise RefusedModel(
             f"the descent of a {type(problem).__name__} is refused: it needs a smooth loss of one linear predictor; "
@@ -273,18 +253,18 @@ def gradients_of(problem: Problem) -> PersonGradients:
             "the descent of an objective whose penalty weighs a mean is refused: its penalty is multiplied by the "
             "number of people, which is not public; use SmoothObjective with mean=False"
         )
-    return PersonGradients(problem.objective)
+    return problem.objective
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DescentFit(ShowsNoValue):
+class DescentFit(ConfidentialFit):
     """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
 
     model: Problem  #: of which the minimum is
     inner: Any  #: the model's own confidential fit
     path: Floats | None = None  #: iterates along which lengths are read
-    moments: RidgeMoments | None = None  #: of ridge regression without clipping
-    classes: tuple[Any, Any] | None = None  #: of a classifier, as they were declared
+    descent: RidgeDescent | None = None  #: of ridge regression without clipping
+    labels: tuple[float, float] | None = None  #: the declared classes as an audit has them: numbers
 
     @property
     def theta(self) -> Floats:
@@ -296,33 +276,18 @@ class DescentFit(ShowsNoValue):
         """That of the minimum."""
         return self.inner.health
 
-    @property
-    def gram(self) -> None:
-        """None: the iterates have no Gaussian law around the minimum."""
-        return None
-
-    @property
-    def labels(self) -> tuple[float, float] | None:
-        """The declared classes as an audit has them: numbers; of texts, their places in alphabetical order."""
-        return None if self.classes is None else numbers_of_classes(self.classes)
-
-    def codes(self, y: NDArray) -> Floats:
-        """Return targets as ``fit`` takes them: of a classifier the declared classes are 0 and 1, others missing."""
-        return coded_targets(y, self.labels)
-
 
 def reading(
-    gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps, starts: NDArray[np.int64] | None = None
+    objective: SmoothObjective, fit: DescentFit, block: Block, steps: Steps, starts: NDArray[np.int64] | None = None
 ) -> Pairs:
     """Compose the lengths that these people's gradients had along the path: an odometer reading."""
     assert fit.path is not None  # asked by the caller
-    summed = SummedGradients(gradients, block.X, fit.codes(block.y), starts)
+    summed = SummedGradients(objective, block.X, coded_targets(block.y, fit.labels), starts)
     people = np.arange(len(summed))
     counts, squares = np.zeros((len(people), LEVELS + 1)), np.zeros(len(people))
     clips = OwnClips(summed, steps)
     for t, theta in enumerate(fit.path[:-1]):
-        lengths = clipped_lengths(summed.at(theta), steps.clip)
-        lengths = np.minimum(lengths, clips.at(t, theta))
+        lengths = np.minimum(clipped_lengths(summed.at(theta), steps.clip), clips.at(t, theta))
         squares += (lengths / steps.noise) ** 2
         counts[people, counted(lengths, steps.clip)] += 1
     if steps.rate == 1.0:

@@ -19,7 +19,7 @@ from perinstance.inference.table import About, PublishedInference
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP, STEP_UP
+from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
@@ -42,29 +42,21 @@ from perinstance.releases.descent.clipped_steps import (
     DescentFit,
     Steps,
     SummedGradients,
+    coded_targets,
     folded_path,
-    gradients_of,
+    longest_gradients,
     model_of,
-    noisy_path,
-    quiet_path,
+    objective_of,
+    path_of,
     reading,
 )
-from perinstance.releases.descent.realised_path import (
-    clipped_log_ratios,
-    last_log_ratios,
-    unclipped_log_ratios,
-)
-from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
-from perinstance.releases.descent.step_losses import (
-    DescentPromise,
-    PersonalBudget,
-    equal_steps,
-    largest_distance,
-)
+from perinstance.releases.descent.realised_path import clipped_log_ratios, last_log_ratios, unclipped_log_ratios
+from perinstance.releases.descent.ridge_iterates import RidgeDescent
+from perinstance.releases.descent.step_losses import DescentPromise, PersonalBudget, equal_steps, largest_distance
 from perinstance.releases.promises.class_labels import (
     classes_of_labels,
-    declared_classes,
     labels_as_they_are,
+    numbers_of_classes,
     signs,
 )
 from perinstance.releases.promises.promise import check_promise
@@ -201,28 +193,24 @@ class NoisyDescent(AnsweringModel):
     def mechanism(self) -> Mechanism:
         """Describe the release: steps, clip, noise and rate are declared."""
         steps, problem = self.declared_steps(), self.problem()
-        words: list[str | float] = [
-            f"{'the last iterate' if self.publish == 'last' else 'all iterates'} of {steps.count:,} noisy gradient "
-            "steps on ",
-            *estimator_words(self.estimator),
-            *((", without clipping",) if self.clip is None else (", clipped at ", steps.clip)),
-            *((", sampled at rate ", steps.rate) if steps.rate < 1.0 else ()),
-            ", plus Gaussian noise of scale ",
-            steps.noise,
-        ]
+        what = "the last iterate" if self.publish == "last" else "all iterates"
+        words: list[str | float] = [f"{what} of {steps.count:,} noisy gradient steps on "]
+        words += estimator_words(self.estimator)
+        words += [", without clipping"] if self.clip is None else [", clipped at ", steps.clip]
+        words += [", sampled at rate ", steps.rate] if steps.rate < 1.0 else []
+        words += [", plus Gaussian noise of scale ", steps.noise]
         if steps.filter is not None:
             order, budget = steps.filter.order, steps.filter.budget
             words += [", under a personal Renyi filter of order ", order, " and budget ", budget]
-        words += rows_words(self)
         return Mechanism(
             name="NoisyDescent",
             moved=problem.moved,
             family="adaptive",
             noise="gaussian",
             scale=steps.noise,
-            words=tuple(words),
+            words=(*words, *rows_words(self)),
             alpha=float(problem.alpha) if isinstance(problem, LinearProblem) else 0.0,
-            fit_intercept=gradients_of(problem).objective.fit_intercept,
+            fit_intercept=objective_of(problem).fit_intercept,
             promises=self.clip is not None,
             own_row=self.clip is not None and self.rows_per_person is None,
         )
@@ -230,27 +218,24 @@ class NoisyDescent(AnsweringModel):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> DescentFit:
         """Minimise with everyone; for readings also descend without noise, where no path was published."""
         steps, problem = self.declared_steps(), self.problem()
-        gradients = gradients_of(problem)
-        fit = self._fit(problem, sweep)
+        objective = objective_of(problem)
+        labels = numbers_of_classes(self.classes) if is_classifier(problem) else None
+        if labels is not None and len(sweep.fold(classes_of).labels) < 2:
+            # the minimum would be at infinity: least squares tell leverages and residuals, the losses need neither
+            problem = LinearProblem(1.0, objective.fit_intercept)
+        fit = DescentFit(problem, problem.fit(sweep, None, "estimate"), labels=labels)
         if self.clip is None:
-            objective = gradients.objective
-            return replace(fit, moments=fold_moments(sweep, _alpha(problem), objective.fit_intercept))
+            return replace(fit, descent=self._unclipped(sweep))
         if method != "estimate":
             return fit
         if hasattr(self, "path_"):
             return replace(fit, path=self.path_)
         if steps.filter is None:
-            return replace(fit, path=folded_path(gradients, sweep, steps, fit.labels))
+            return replace(fit, path=folded_path(objective, sweep, steps, labels))
         rows: GatheredRows = sweep.fold(partial(gather, why=FOLLOWED))
         X, y = rows.table()
-        return replace(fit, path=quiet_path(gradients, X, fit.codes(y), steps))
-
-    def _fit(self, problem: Problem, sweep: Sweep) -> DescentFit:
-        classes = declared_classes(self.classes) if is_classifier(problem) else None
-        if classes is not None and len(sweep.fold(classes_of).labels) < 2:
-            # the minimum would be at infinity: least squares tell leverages and residuals, the losses need neither
-            problem = LinearProblem(1.0, gradients_of(problem).objective.fit_intercept)
-        return DescentFit(problem, problem.fit(sweep, None, "estimate"), classes=classes)
+        people = SummedGradients(objective, X, coded_targets(y, labels))
+        return replace(fit, path=path_of(people, steps, noisy=False))
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Refuse: noisy gradients without their slope say where the path went, and not how far the fit is."""
@@ -260,13 +245,26 @@ class NoisyDescent(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(fit, block, inside, fit.model.movement(fit.inner, block, inside))
 
+    def refine(self, fit: DescentFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        return self._people(fit, block, inside, replace(fit.model.refine(fit.inner, sweep, block, inside), open=None))
+
+    def _people(self, fit: DescentFit, block: Block, inside: bool, move: Movement) -> People:
+        if fit.descent is not None:
+            pairs: Pairs = fit.descent.pairs(block.X, block.y, inside)
+        elif fit.path is not None:
+            pairs = reading(objective_of(self.problem()), fit, block, self.declared_steps())
+        else:
+            pairs = self._bounded_pairs(longest_gradients(objective_of(self.problem()), block.X))
+        return People(move.leverage, move.residual, pairs, move.open)
+
     def persons(self, fit: DescentFit, block: Block, starts: NDArray, inside: bool = True) -> People:
         """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``.
 
         The sum of their gradients is clipped as one: its length is at most the clip, and at most the sum of the longest
         possible ones of the rows that are used. Leverage and residual are the largest in size of their rows.
         """
-        steps, gradients = self.declared_steps(), gradients_of(self.problem())
+        steps, objective = self.declared_steps(), objective_of(self.problem())
         people, counts = starts_of(len(block), starts)
         if self.clip is None:
             raise RefusedModel(
@@ -279,47 +277,40 @@ class NoisyDescent(AnsweringModel):
                 "is not known; declare rows_per_person"
             )
         if fit.path is None:
-            longest = largest_sums(
-                np.minimum(gradients.longest(block.X), steps.clip),
-                people,
-                len(counts),
-                rows_that_count(self, len(block)),
-            )
-            pairs = self._bounded_pairs(longest)
+            each, k = np.minimum(longest_gradients(objective, block.X), steps.clip), rows_that_count(self, len(block))
+            pairs = self._bounded_pairs(largest_sums(each, people, len(counts), k))
         else:
             refuse_more_rows(self, counts)
             if steps.filter is not None:
                 raise RefusedModel("a reading under a filter follows rows, not people; use method='upper'")
-            pairs = reading(gradients, fit, block, steps, starts)
+            pairs = reading(objective, fit, block, steps, starts)
         move = fit.model.movement(fit.inner, block, inside)
         leverage, residual = (largest_in_size(part, people, starts) for part in (move.leverage, move.residual))
         return People(leverage, residual, pairs)
 
-    def refine(self, fit: DescentFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people whose leverage is near one."""
-        move = fit.model.refine(fit.inner, sweep, block, inside)
-        return self._people(fit, block, inside, replace(move, open=None))
+    def _bounded_pairs(self, longest: Floats) -> Pairs:
+        """Return pairs that hold whatever the path and the others: no step has a longer gradient, before its clip."""
+        steps = self.declared_steps()
+        distance = np.minimum(longest, steps.clip) / steps.noise * STEP_UP
+        return equal_steps(steps.rate, distance, steps.count, budget=steps.filter)
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the loss of one person from their own row, whatever the path and the others."""
         if self.clip is None:
             raise RefusedModel("without a clip a loss depends on the others' rows: there is nothing that may be told")
         refuse_rows_of_people(self, "the loss that follows from one row")
-        return one_pair(self._own_row_pairs(one_row(x)), delta, ())
+        return one_pair(self._bounded_pairs(longest_gradients(objective_of(self.problem()), one_row(x))), delta, ())
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at a published path, or at the last iterate where nothing is clipped."""
         refuse_outside(outside)
         refuse_rows_of_people(self, "the realised loss")
-        steps, problem = self.declared_steps(), self.problem()
-        gradients = gradients_of(problem)
+        steps, objective = self.declared_steps(), objective_of(self.problem())
         rows: GatheredRows = sweep.fold(partial(gather, why=REALISED))
         X, y = rows.table()
-        width, intercept = gradients.width(X.shape[1]), gradients.objective.fit_intercept
+        width = objective.width(X.shape[1])
         if self.clip is None and self.publish == "last":
-            sums = fold_moments(sweep, _alpha(problem), intercept)
-            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise, sums)
-            return last_log_ratios(descent, X, y, output_of(self, published, width))
+            return last_log_ratios(self._unclipped(sweep), X, y, output_of(self, published, width))
         if steps.rate != 1.0:
             raise RefusedModel(
                 "a step of a Poisson sample is a mixture over everybody's presence in it, and the release keeps "
@@ -337,16 +328,21 @@ class NoisyDescent(AnsweringModel):
         if path.shape != (steps.count + 1, width) or not np.isfinite(path).all():
             raise InvalidInput("path_ must be the iterates of the audited release, the first and the last included")
         if self.clip is None:
-            return unclipped_log_ratios(fold_moments(sweep, _alpha(problem), intercept), X, y, path, steps)
-        codes = self._fit(problem, sweep).codes(y)
-        return clipped_log_ratios(gradients, X, codes, path, steps)
+            return unclipped_log_ratios(self._unclipped(sweep), X, y, path, steps.grid)
+        labels = numbers_of_classes(self.classes) if is_classifier(self.problem()) else None
+        return clipped_log_ratios(objective, X, coded_targets(y, labels), path, steps)
+
+    def _unclipped(self, sweep: Sweep) -> RidgeDescent:
+        steps, problem = self.declared_steps(), _ridge(self.problem())
+        declared = steps.count, steps.learning_rate, steps.noise, self.publish == "all"
+        return RidgeDescent.of(sweep, declared, float(problem.alpha), problem.fit_intercept)
 
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
         """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""
         steps, problem = self.declared_steps(), self.problem()
         if self.clip is not None:
             raise RefusedModel("a clipped descent has no law in closed form: each step is drawn by itself")
-        equations = exact_equations(X, y, _alpha(problem), gradients_of(problem).objective.fit_intercept)
+        equations = exact_equations(X, y, float(_ridge(problem).alpha), _ridge(problem).fit_intercept)
         return ExactDescent(equations, steps.learning_rate, steps.noise, steps.count, self.publish == "all")
 
     def law(self, fit: DescentFit) -> Law:
@@ -361,9 +357,8 @@ class NoisyDescent(AnsweringModel):
         gradient is what it is, and counts as zero where it is no number.
         """
         self._begin(refused)
-        steps, problem = self.declared_steps(), self.problem()
-        gradients, labels, table = gradients_of(problem), None, X
-        if is_classifier(problem):
+        steps, objective, labels, table = self.declared_steps(), objective_of(self.problem()), None, X
+        if is_classifier(self.problem()):
             y = labels_as_they_are(self, X, y)
             two = classes_of_labels(self.classes, y)
             labels, y = np.array(two), (signs(y, two) + 1.0) / 2.0
@@ -372,23 +367,17 @@ class NoisyDescent(AnsweringModel):
             X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
             used = used_rows(self, table, ids, len(X))
             values = draw(self.ideal(X[used], np.asarray(y, dtype=np.float64)[used]), self.grid).values
-            path = values.reshape(-1, gradients.width(X.shape[1]))
-            path = np.concatenate([np.zeros_like(path[:1]), path])
+            path = np.vstack(
+                [np.zeros((1, objective.width(X.shape[1]))), values.reshape(-1, objective.width(X.shape[1]))]
+            )
         else:
             X, y = rows_as_they_are(self, X, y)
             used = used_rows(self, table, ids, len(X))
-            people = SummedGradients(gradients, X, y)
+            people = SummedGradients(objective, X, y)
             if self.rows_per_person is not None:
-                people = SummedGradients.of_people(gradients, X[used], y[used], codes_of_ids(table, ids)[used])
-            path = noisy_path(people, steps)
-        self._publish_path(path, labels, y)
-        self.noise_ = steps.noise
-        self.privacy_ = None if self.clip is None else self.promise()
-        LOG.info("NoisyDescent published one draw")
-        return self
-
-    def _publish_path(self, path: Floats, labels: NDArray | None, y: Floats) -> None:
-        """Set what is published; whatever happens here knows the rows by noisy sums only."""
+                people = SummedGradients.of_people(objective, X[used], y[used], codes_of_ids(table, ids)[used])
+            path = path_of(people, steps)
+        # whatever happens from here on knows the rows by noisy sums only
         with np.errstate(all="ignore"):
             last = np.round(path[-1] / self.grid) * self.grid
         if not np.isfinite(last).all():
@@ -400,29 +389,10 @@ class NoisyDescent(AnsweringModel):
             self.path_ = path
         elif hasattr(self, "path_"):
             del self.path_  # of an earlier fit
-
-    def _people(self, fit: DescentFit, block: Block, inside: bool, move: Movement) -> People:
-        steps = self.declared_steps()
-        if fit.moments is not None:
-            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise, fit.moments)
-            pairs: Pairs = descent.pairs(block.X, block.y, inside, self.publish == "all")
-        elif fit.path is None:
-            pairs = self._own_row_pairs(block.X)
-        else:
-            pairs = reading(gradients_of(self.problem()), fit, block, steps)
-        return People(move.leverage, move.residual, pairs, move.open)
-
-    def _own_row_pairs(self, X: NDArray) -> Pairs:
-        """Return pairs that hold whatever the path and the other rows: each step charged with the longest gradient."""
-        return self._bounded_pairs(gradients_of(self.problem()).longest(X))
-
-    def _bounded_pairs(self, longest: Floats) -> Pairs:
-        """Return the pairs of people whose gradients are no longer than this in any step, before they are clipped."""
-        steps = self.declared_steps()
-        longest = np.minimum(longest, steps.clip)
-        if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
-            longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
-        return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
+        self.noise_ = steps.noise
+        self.privacy_ = None if self.clip is None else self.promise()
+        LOG.info("NoisyDescent published one draw")
+        return self
 
     def declared_steps(self) -> Steps:
         """Validate everything that is declared; what is not said is computed."""
@@ -437,19 +407,15 @@ class NoisyDescent(AnsweringModel):
                 "pass clip=1.0"
             )
         learning_rate = positive("learning_rate", self.learning_rate)
-        noise, budget = self._noise(count, rate, float(clip)), self._filter()
+        noise = self._noise(count, rate, float(clip))
         grid_exponent(self.grid)  # refused here, before anything is drawn
-        return Steps(count, learning_rate, float(clip), noise, rate, float(self.grid), budget)
-
-    def _filter(self) -> PersonalBudget | None:
         refresh = whole_number("refresh", self.refresh, 1, 10**7, 1)
-        if self.filter is None:
-            return None
-        if self.clip is None:
+        if self.filter is not None and self.clip is None:
             raise InvalidInput("a filter needs a clip: without one no step has a cost; try clip=1.0")
-        if self.noise is None:
+        if self.filter is not None and self.noise is None:
             raise InvalidInput("pass noise with a filter: the promise follows from the filter's order and budget")
-        return PersonalBudget.of(self.filter, refresh)
+        budget = None if self.filter is None else PersonalBudget.of(self.filter, refresh)
+        return Steps(count, learning_rate, float(clip), noise, rate, float(self.grid), budget)
 
     def _noise(self, count: int, rate: float, clip: float) -> float:
         asked = self.epsilon is not None or self.delta is not None
@@ -464,7 +430,7 @@ class NoisyDescent(AnsweringModel):
         return float(np.nextafter(clip / distance * (STEP_UP * STEP_UP), np.inf))
 
 
-def _alpha(problem: Problem) -> float:
+def _ridge(problem: Problem) -> LinearProblem:
     if not isinstance(problem, LinearProblem):
         raise RefusedModel("without clipping ridge regression alone is descended")
-    return float(problem.alpha)
+    return problem

@@ -23,7 +23,11 @@ half of it is the lemma once more, with A diagonal; a loss never falls with a ``
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -47,151 +51,124 @@ FEW = 16  #: coordinates that are diagonalised in balls
 LARGEST_PATH = 400
 
 
-@dataclass(frozen=True, slots=True)
-class RidgeMoments:
-    """``H = X'X + penalty`` and ``b = X'y`` in floats, and the same without rounding, with everyone. Confidential."""
-
-    H: Floats
-    b: Floats
-    gram: ExactGram
-    penalty: tuple[float, ...]  #: one per coefficient
-    fit_intercept: bool
-
-    def without(self, X: NDArray, y: NDArray, inside: bool) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return H and b without each of these people, then with each of them."""
-        rows = design(X, self.fit_intercept)
-        own, mine = rows[:, :, None] * rows[:, None, :], rows * np.asarray(y, dtype=np.float64)[:, None]
-        here = (np.broadcast_to(self.H, own.shape), np.broadcast_to(self.b, mine.shape))
-        other = (self.H - own, self.b - mine) if inside else (self.H + own, self.b + mine)
-        return (*other, *here) if inside else (*here, *other)
-
-
-def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> RidgeMoments:
-    """Add up, in one pass and without rounding."""
-    gram: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, fit_intercept))
-    penalty = (alpha,) * (gram.d - fit_intercept) + (0.0,) * fit_intercept
-    sums = [[float(gram.fraction(i, j)) for j in range(gram.d + 1)] for i in range(gram.d)]
-    total = np.reshape(sums, (gram.d, gram.d + 1))
-    return RidgeMoments(total[:, :-1] + np.diag(penalty), total[:, -1], gram, penalty, fit_intercept)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RidgeDescent:
-    """What was declared, public, and the moments of everyone, confidential."""
+    """What was declared, public, and the sums of everyone without rounding, confidential."""
 
     steps: int
     learning_rate: float
     noise: float
-    moments: RidgeMoments
+    every: bool  #: whether all iterates are published, or the last one
+    gram: ExactGram
+    penalty: tuple[float, ...]  #: one per coefficient
+    fit_intercept: bool
 
-    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+    @classmethod
+    def of(
+        cls, sweep: Sweep, declared: tuple[int, float, float, bool], alpha: float, fit_intercept: bool
+    ) -> RidgeDescent:
+        """Add up in one pass; ``declared`` are steps, learning rate, noise, and whether all iterates are published."""
+        gram: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, fit_intercept))
+        penalty = (alpha,) * (gram.d - fit_intercept) + (0.0,) * fit_intercept
+        return cls(*declared, gram, penalty, fit_intercept)
+
+    def pairs(self, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
         """Return the pairs of the last iterate, or of all: exact for few steps and coefficients, else estimates."""
-        if self._width(every) <= FEW:
-            return self.enclosed(X, y, inside, every)
-        return self.in_floats(X, y, inside, every)
+        few = self._width() <= FEW
+        return self.enclosed(X, y, inside) if few else self.in_floats(X, y, inside)
 
-    def enclosed(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+    def enclosed(self, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
         """Return the pairs from ball arithmetic."""
-        targets, width = np.asarray(y, dtype=np.float64), self._width(every) + 1
-        found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
-        return GeneralGaussian.concatenate([GeneralGaussian(np.zeros((0, width)), np.zeros((0, width))), *found])
+        targets, nobody = np.asarray(y, dtype=np.float64), np.zeros((0, self._width() + 1))
+        rows = (ExactGram.of(X[[i]], targets[[i]], self.fit_intercept) for i in range(len(X)))
+        return GeneralGaussian.concatenate([GeneralGaussian(nobody, nobody), *(self._one(own, inside) for own in rows)])
 
-    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> GeneralGaussian:
-        own = ExactGram.of(x, y, self.moments.fit_intercept)
+    def _one(self, own: ExactGram, inside: bool) -> GeneralGaussian:
         if not own.entries[:-1].any():  # a row of zeros moves nothing
-            return GeneralGaussian(*np.zeros((2, 1, self._width(every) + 1)))
-        whole = self.moments.gram
-        other = whole + (ExactGram(-own.entries, own.exponent, -own.n) if inside else own)
-        P, Q = (sums.normal_equations(self.moments.penalty) for sums in ((other, whole) if inside else (whole, other)))
+            return GeneralGaussian(*np.zeros((2, 1, self._width() + 1)))
+        other = self.gram + (ExactGram(-own.entries, own.exponent, -own.n) if inside else own)
+        P, Q = (sums.normal_equations(self.penalty) for sums in ((other, self.gram) if inside else (self.gram, other)))
         for bits in BITS:
-            with working_precision(bits):
-                try:
-                    return charged(*(self._enclosed_path(P, own) if every else self._enclosed_last(P, Q)))
-                except (Undecided, ZeroDivisionError):
-                    continue
+            with working_precision(bits), suppress(Undecided, ZeroDivisionError):
+                if not self.every:
+                    (mean_p, cov_p), (mean_q, cov_q) = self.law(P), self.law(Q)
+                    W = inverse_factor(cov_q.tolist())
+                    return charged(W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q))
+                (H, b), (xx, xy) = (
+                    (np.array(one.matrix(), dtype=object), np.array(one.right_side(), dtype=object))
+                    for one in (P, own.normal_equations())
+                )
+                F, mean = self._path(H, b, xx, xy, exact(self.learning_rate), exact(self.noise))
+                return charged(arb_mat((F @ F.T - np.eye(len(F))).tolist()), arb_mat(len(F), 1, mean.tolist()))
         raise NumericalTrouble(
             "the iterates spread over too many magnitudes: the descent diverges; use a learning_rate below two over "
             "the largest eigenvalue of the Hessian"
         )
 
-    def _enclosed_last(self, P: NormalEquations, Q: NormalEquations) -> tuple[Matrix, Matrix]:
-        """Return N and v of the last iterate."""
-        mean_p, cov_p = self.enclosed_law(P)
-        mean_q, cov_q = self.enclosed_law(Q)
-        W = inverse_factor(cov_q.tolist())
-        return W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q)
+    def law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
+        """Enclose mean and covariance of the last iterate."""
+        eta, one = exact(self.learning_rate), identity(equations.d)
+        M, b = one - arb_mat(equations.matrix()) * eta, arb_mat(equations.d, 1, equations.right_side())
+        squares = power_sum(M * M, self.steps, one, operator.mul)
+        return power_sum(M, self.steps, one, operator.mul) * b * eta, squares * (eta * exact(self.noise)) ** 2
 
-    def enclosed_law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
-        """Return mean and covariance, ``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
-        eta, sigma = exact(self.learning_rate), exact(self.noise)
-        M = identity(equations.d) - arb_mat(equations.matrix()) * eta
-        b = arb_mat(equations.d, 1, equations.right_side())
-        return power_sum(M, self.steps) * b * eta, power_sum(M * M, self.steps) * (eta * sigma) ** 2
+    def _path(
+        self, H: NDArray, b: NDArray, own: NDArray, moment: NDArray, eta: Any, sigma: Any
+    ) -> tuple[NDArray, NDArray]:
+        """Return F and m of ``u = F xi + m``, the path without a person: floats, or balls as objects.
 
-    def _enclosed_path(self, P: NormalEquations, own: ExactGram) -> tuple[Matrix, Matrix]:
-        """Return N and v of all iterates, in the coordinates in which the path with the person is white noise."""
-        T, p, eta, sigma = self.steps, P.d, exact(self.learning_rate), exact(self.noise)
-        mine = own.normal_equations()
-        outer, moment = arb_mat(mine.matrix()), arb_mat(p, 1, mine.right_side())
-        H, b = arb_mat(P.matrix()), arb_mat(p, 1, P.right_side())
-        M = identity(p) - H * eta
-        F, mean = identity(T * p), arb_mat(T * p, 1)
-        center, answer = arb_mat(p, 1), arb_mat(p, T * p)  # theta_t = center + answer . noise
+        H and b are those without the person, ``own = xx'`` and ``moment = x y``.
+        """
+        T, p = self.steps, len(b)
+        F, mean = np.eye(T * p) + 0 * eta, np.zeros(T * p) + 0 * eta
+        M, center, answer = np.eye(p) - H * eta, b * 0, np.zeros((p, T * p)) + 0 * eta  # theta_t = center + answer xi
         for t in range(T):
-            shift, turned = (outer * center - moment) * (1 / sigma), outer * answer * (1 / sigma)
-            for i in range(p):
-                mean[t * p + i, 0] = shift[i, 0]
-                for j in range(t * p):
-                    F[t * p + i, j] = turned[i, j]
-            center, answer = M * center + b * eta, M * answer
-            for i in range(p):
-                answer[i, t * p + i] += eta * sigma
-        return F * F.transpose() - identity(T * p), mean
+            here = slice(t * p, (t + 1) * p)
+            mean[here] = (own @ center - moment) / sigma
+            F[here] += own @ answer / sigma
+            center, answer = M @ center + b * eta, M @ answer
+            answer[:, here] += np.eye(p) * (eta * sigma)
+        return F, mean
 
-    def in_floats(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
+    def in_floats(self, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
         """Return estimates of the pairs, from float64."""
-        moments = self.moments
-        H_p, b_p, H_q, b_q = moments.without(X, y, inside)
-        if not every:
-            (mean_p, cov_p), (mean_q, cov_q) = self._law(H_p, b_p), self._law(H_q, b_q)
-            _check_spread(cov_p)
-            _check_spread(cov_q)
-            return GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
-        rows, T, eta = design(X, moments.fit_intercept), self.steps, self.learning_rate
-        n, p = rows.shape
-        if T * p > LARGEST_PATH:
+        width, eta = self._width(), self.learning_rate
+        if self.every and width > LARGEST_PATH:
             raise InvalidInput(
-                f"the law of all iterates is exact for up to {LARGEST_PATH} steps times parameters, got {T * p}; "
+                f"the law of all iterates is exact for up to {LARGEST_PATH} steps times parameters, got {width}; "
                 "publish the last iterate, or clip"
             )
-        M = np.eye(p) - eta * H_p
-        mean, F = np.zeros((n, T, p)), np.zeros((n, T, p, T, p))
-        center, answer = np.zeros((n, p)), np.zeros((n, p, T, p))  # theta_t = center + answer . xi
-        for t in range(T):
-            e = np.einsum("ni,ni->n", rows, center) - np.asarray(y, dtype=np.float64)
-            mean[:, t] = rows * (e / self.noise)[:, None]
-            F[:, t] = rows[:, :, None, None] * (np.einsum("ni,nitj->ntj", rows, answer) / self.noise)[:, None]
-            F[:, t, :, t] += np.eye(p)
-            center = np.einsum("nij,nj->ni", M, center) + eta * b_p
-            answer = np.einsum("nij,njtk->nitk", M, answer)
-            answer[:, :, t] += eta * self.noise * np.eye(p)
-        root, center = F.reshape(n, T * p, T * p), mean.reshape(n, T * p)
-        white = np.broadcast_to(np.eye(T * p), root.shape)
-        cov = root @ np.swapaxes(root, 1, 2)
-        _check_spread(cov)
-        return GeneralGaussian.from_moments(center, cov, np.zeros_like(center), white, "estimate")
+        rows, whole = design(X, self.fit_intercept), self.gram.normal_equations(self.penalty)
+        unit = Fraction(2) ** whole.exponent
+        H, b = (np.vectorize(lambda v: float(v * unit), otypes=[float])(part) for part in (whole.H, whole.b))
+        own, moment = rows[:, :, None] * rows[:, None, :], rows * np.asarray(y, dtype=np.float64)[:, None]
+        here = np.broadcast_to(H, own.shape), np.broadcast_to(b, moment.shape)
+        there = (H - own, b - moment) if inside else (H + own, b + moment)
+        P, Q = (there, here) if inside else (here, there)
+        with np.errstate(all="ignore"):
+            if self.every:
+                parts = zip(*P, own, moment, strict=True)
+                laws = [self._path(H, b, xx, xy, eta, self.noise) for H, b, xx, xy in parts]
+                roots = np.array([F for F, _ in laws]).reshape(len(rows), width, width)
+                mean_p, mean_q = (
+                    np.array([mean for _, mean in laws]).reshape(len(rows), width),
+                    np.zeros((len(rows), width)),
+                )
+                cov_p, cov_q = roots @ np.swapaxes(roots, 1, 2), np.broadcast_to(np.eye(width), roots.shape)
+            else:
+                (mean_p, cov_p), (mean_q, cov_q) = (self._law_in_floats(*one) for one in (P, Q))
+        _check_spread(cov_p)
+        _check_spread(cov_q)
+        return GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
 
-    def _width(self, every: bool) -> int:
-        return self.steps * len(self.moments.b) if every else len(self.moments.b)
+    def _law_in_floats(self, H: Floats, b: Floats) -> tuple[Floats, Floats]:
+        one = np.eye(H.shape[-1])
+        M = one - self.learning_rate * H
+        sums, squares = (power_sum(A, self.steps, one, np.matmul) for A in (M, M @ M))
+        return self.learning_rate * (sums @ b[:, :, None])[:, :, 0], (self.learning_rate * self.noise) ** 2 * squares
 
-    def _law(self, H: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the covariance of the last iterate, by the eigenvalues of H."""
-        h, V = np.linalg.eigh(H)
-        z = self.learning_rate * h
-        first, second = _powers(z, self.steps), _even_powers(z, self.steps)
-        mean = self.learning_rate * np.einsum("nij,nj->ni", V, first * np.einsum("nij,ni->nj", V, b))
-        cov = (self.learning_rate * self.noise) ** 2 * np.einsum("nij,nj,nkj->nik", V, second, V)
-        return mean, cov
+    def _width(self) -> int:
+        return self.gram.d * (self.steps if self.every else 1)
 
 
 def _check_spread(covariance: Floats) -> None:
@@ -206,21 +183,19 @@ def _check_spread(covariance: Floats) -> None:
     )
 
 
-def _powers(z: Floats, T: int) -> Floats:
-    """``sum_{k<T} (1 - z)^k``."""
-    with np.errstate(all="ignore"):
-        direct = (1.0 - (1.0 - z) ** T) / z
-        small = -np.expm1(T * np.log1p(-z)) / z
-    return np.where(z == 0.0, float(T), np.where(np.abs(z) < 0.5, small, direct))
+def power_sum(M: Any, T: int, one: Any, times: Callable[[Any, Any], Any]) -> Any:
+    """``I + M + ... + M^(T-1)``, by doubling; of balls or of floats, as they are multiplied."""
+    total, power = one, M  # of one term, and M^1
+    for bit in bin(T)[3:]:
+        total, power = total + times(total, power), times(power, power)
+        if bit == "1":
+            total, power = times(total, M) + one, times(power, M)
+    return total
 
 
-def _even_powers(z: Floats, T: int) -> Floats:
-    """``sum_{k<T} (1 - z)^(2k)``; ``1 - (1 - z)^2 = z (2 - z)``, whose zeros are told apart from their neighbours."""
-    with np.errstate(all="ignore"):
-        gap = z * (2.0 - z)
-        near = np.where(np.abs(z) < 1.0, z, 2.0 - z)  # |1 - z| = 1 - near
-        sums = -np.expm1(2 * T * np.log1p(-near)) / gap
-    return np.where(gap == 0.0, float(T), np.where(near == 1.0, 1.0, sums))
+def identity(n: int) -> Matrix:
+    """``I``, exactly."""
+    return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
 
 
 def charged(N: Matrix, v: Matrix) -> GeneralGaussian:
@@ -239,73 +214,47 @@ def charged(N: Matrix, v: Matrix) -> GeneralGaussian:
 
 
 def _diagonal(N: Matrix, v: Matrix) -> tuple[Floats, Floats, float, float]:
-    """Return eigenvalues, the vector along them, and what is left of the matrix and may be wrong in the vector."""
+    """Return eigenvalues, the vector along them, and what is left of the matrix and may be wrong in the vector.
+
+    The eigenvectors of floats, made orthogonal to all digits, leave little beside the diagonal; planes are then rotated
+    one by one (Jacobi) until nothing is left there, the vector along with them.
+    """
     n = N.nrows()
     middle = np.array([[float(a.mid()) for a in row] for row in N.tolist()])
     if not np.isfinite(middle).all():
         raise Undecided
-    V = arb_mat([[exact(a) for a in row] for row in np.linalg.eigh(0.5 * (middle + middle.T))[1].tolist()])
-    for _ in range(4):  # orthogonal to all digits
-        V = (V * (identity(n) * 3 - V.transpose() * V) * arb(0.5)).mid()
-    crooked = _size(V.transpose() * V - identity(n))
+    V, one = (
+        arb_mat([[exact(a) for a in row] for row in np.linalg.eigh(0.5 * (middle + middle.T))[1].tolist()]),
+        identity(n),
+    )
+    for _ in range(4):
+        V = (V * (one * 3 - V.transpose() * V) * arb(0.5)).mid()
+    crooked = _norm(V.transpose() * V - one)
     turned, along = V.transpose() * N * V, V.transpose() * v
-    size = _size(turned)
-    lost = _radius(turned) + (2 * crooked + ROTATIONS) * size
-    off = _radius(along) + (crooked + ROTATIONS) * _size(along)
-    values, m = _jacobi(turned.mid().tolist(), along.mid().entries())
-    return np.array([float(a) for a in values]), np.array([float(a) for a in m]), lost, off
-
-
-def _jacobi(A: list[list[Any]], v: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Rotate plane by plane until nothing is left beside the diagonal, the vector along with it."""
-    n = len(A)
-    least = max((abs(a) for row in A for a in row), key=float, default=arb(0)) * arb(ROTATIONS) / (8 * n)
+    lost = _norm(turned, radius=True) + (2 * crooked + ROTATIONS) * _norm(turned)
+    off = _norm(along, radius=True) + (crooked + ROTATIONS) * _norm(along)
+    A = np.array([[*row, a] for row, a in zip(turned.mid().tolist(), along.mid().entries(), strict=True)], dtype=object)
+    least = max((abs(a) for a in turned.mid().entries()), key=float, default=arb(0)) * arb(ROTATIONS) / (8 * n)
     for _ in range(40):
-        planes = [(i, j) for i in range(n) for j in range(i + 1, n) if abs(A[i][j]) > least]
+        planes = [[i, j] for i in range(n) for j in range(i + 1, n) if abs(A[i, j]) > least]
         if not planes:
-            return [A[i][i] for i in range(n)], v
+            values, m = ([float(a) for a in part] for part in (A[:, :-1].diagonal(), A[:, -1]))
+            return np.array(values), np.array(m), lost, off
         for i, j in planes:
-            if not abs(A[i][j]) > least:
-                continue
-            c, s = _rotation(A[i][i], A[i][j], A[j][j])
-            for row in A:
-                row[i], row[j] = (c * row[i] - s * row[j]).mid(), (s * row[i] + c * row[j]).mid()
-            A[i], A[j] = (
-                [(c * a - s * b).mid() for a, b in zip(A[i], A[j], strict=True)],
-                [(s * a + c * b).mid() for a, b in zip(A[i], A[j], strict=True)],
-            )
-            v[i], v[j] = (c * v[i] - s * v[j]).mid(), (s * v[i] + c * v[j]).mid()
+            if abs(A[i, j]) > least:
+                t = (A[j, j] - A[i, i]) / (2 * A[i, j])  # cotangent of twice the angle
+                tangent = (1 / (abs(t) + (1 + t * t).sqrt())).mid() * (-1 if t < 0 else 1)
+                c = (1 + tangent * tangent).rsqrt().mid()
+                turn = np.array([[c, -(tangent * c).mid()], [(tangent * c).mid(), c]], dtype=object)
+                A[[i, j]] = _middles(turn @ A[[i, j]])
+                A[:, [i, j]] = _middles(A[:, [i, j]] @ turn.T)
     raise Undecided
 
 
-def _rotation(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    """Return cosine and sine of the rotation that makes ``[[a, b], [b, c]]`` diagonal."""
-    t = (c - a) / (2 * b)
-    tangent = (1 / (abs(t) + (1 + t * t).sqrt())).mid()
-    tangent = -tangent if t < 0 else tangent
-    cosine = (1 + tangent * tangent).rsqrt().mid()
-    return cosine, (tangent * cosine).mid()
+def _norm(M: Matrix, radius: bool = False) -> float:
+    """Bound the norm of a matrix or vector, or that of the radii of its balls."""
+    sizes = [float(a.rad() if radius else abs(a).upper()) for a in M.entries()]
+    return float(np.sqrt(sum(size**2 for size in sizes))) * NORM_UP
 
 
-def power_sum(M: Matrix, T: int) -> Matrix:
-    """``I + M + ... + M^(T-1)``, by doubling."""
-    total, power = identity(M.nrows()), M  # of one term, and M^1
-    for bit in bin(T)[3:]:
-        total, power = total + total * power, power * power
-        if bit == "1":
-            total, power = total * M + identity(M.nrows()), power * M
-    return total
-
-
-def identity(n: int) -> Matrix:
-    """``I``, exactly."""
-    return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
-
-
-def _size(M: Matrix) -> float:
-    """Bound the norm of a matrix or vector."""
-    return float(np.sqrt(sum(float(abs(a).upper()) ** 2 for a in M.entries()))) * NORM_UP
-
-
-def _radius(M: Matrix) -> float:
-    return float(np.sqrt(sum(float(a.rad()) ** 2 for a in M.entries()))) * NORM_UP
+_middles = np.frompyfunc(lambda ball: ball.mid(), 1, 1)

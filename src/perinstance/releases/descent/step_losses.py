@@ -32,11 +32,14 @@ NOISE_STEP = 2.0**-30
 BEYOND = 1e3  #: an epsilon over the asked one from which on the search need not tell losses apart
 
 
-def equal_steps(rate: float, distance: Any, steps: int, kind: Kind = "upper") -> Pairs:
-    """Return the pairs of people who are at one distance in every step."""
+def equal_steps(
+    rate: float, distance: Any, steps: int, kind: Kind = "upper", budget: PersonalBudget | None = None
+) -> Pairs:
+    """Return the pairs of people who are at one distance in every step; at rate 1 a budget keeps them below its own."""
     m = np.atleast_1d(np.asarray(distance, dtype=np.float64)) * STEP_UP
     if rate == 1.0:
-        return GaussianShift(m * (math.sqrt(steps) * STEP_UP) * STEP_UP, kind)
+        whole = m * (math.sqrt(steps) * STEP_UP) * STEP_UP
+        return GaussianShift(whole if budget is None else np.minimum(whole, budget.distance * NORM_UP), kind)
     return SampledGaussian(rate, m, steps, kind)
 
 
@@ -147,23 +150,19 @@ class DescentPromise:
         """Return a delta that holds at epsilon in both directions."""
         if not np.isfinite(epsilon):
             raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}")
-        plain, budget = float(self.pairs.delta(epsilon)[0]), self.budget
-        if budget is None:
-            return plain
-        if self.rate == 1.0:
-            return min(plain, float(GaussianShift([budget.distance * NORM_UP]).delta(epsilon)[0]))
-        return min(plain, renyi_to_delta(budget.budget, budget.order, epsilon) * NORM_UP)
+        found, budget = float(self.pairs.delta(epsilon)[0]), self.budget
+        if budget is not None and self.rate < 1.0:
+            found = min(found, renyi_to_delta(budget.budget, budget.order, epsilon) * NORM_UP)
+        return found
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon at which both directions are at most delta."""
-        plain, budget = float(self.pairs.epsilon(probability("delta", delta))[0]), self.budget
-        if budget is None:
-            return plain
-        if self.rate == 1.0:
-            return min(plain, float(GaussianShift([budget.distance * NORM_UP]).epsilon(delta)[0]))
-        return min(plain, float(renyi_to_epsilon(budget.budget, budget.order, delta)) * NORM_UP)
+        found, budget = float(self.pairs.epsilon(probability("delta", delta))[0]), self.budget
+        if budget is not None and self.rate < 1.0:
+            found = min(found, float(renyi_to_epsilon(budget.budget, budget.order, delta)) * NORM_UP)
+        return found
 
     @property
     def pairs(self) -> Pairs:
-        """One pair: that of a person whose gradient is clipped in every step."""
-        return equal_steps(self.rate, self.distance, self.steps, self.kind)
+        """One pair: that of a person whose gradient is clipped in every step (at rate 1: while a budget lasts)."""
+        return equal_steps(self.rate, self.distance, self.steps, self.kind, self.budget)

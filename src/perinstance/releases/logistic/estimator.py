@@ -12,10 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import whole_number
-from perinstance.inference.equation import EstimatingEquation, positive_part
+from perinstance.inference.bounded_slopes import averaged_slopes
+from perinstance.inference.equation import EstimatingEquation
 from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import ROUNDS_UP, TINY
+from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.arguments import rows_as_they_are, validated
@@ -23,8 +24,7 @@ from perinstance.releases.base.model_document import PublishedNumbers, Use
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.rows_per_person import most_rows
-from perinstance.releases.logistic import mechanism as slope_mechanism
-from perinstance.releases.logistic.mechanism import SLOPE, PublishedSlopes, SlopeRounds, slopes
+from perinstance.releases.logistic.mechanism import SLOPE, PublishedSlopes, SlopeRounds, run, slopes, spend
 from perinstance.releases.promises.class_labels import (
     classes_of_labels,
     labels_as_they_are,
@@ -36,6 +36,15 @@ from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.window import Window
 from perinstance.sampling import FixedRows
+
+NORMAL_SCORE = (
+    "The curvature is computed as if scores were normal: fair for rows that are roughly elliptical, rough for a few "
+    "rare dummies."
+)
+NO_ONES = (
+    "without an intercept the number of people is not published, and the curvature cannot be computed; publish with "
+    "fit_intercept=True"
+)
 
 
 class PrivateLogisticRegression(ClassifierMixin, Promised):
@@ -141,9 +150,16 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients."""
         box = self._box(self.n_features_in_)
-        return known(box, self._plan(box), self._run_again(), about)
+        if not box.weight:
+            return PublishedInference(None, (), NO_ONES)
+        plan = self._plan(box)
+        found = equation(box, plan, self._run_again())
+        # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
+        sampled = plan.rows_per_person if about == "population" else 0
+        solved = replace(found, sampling=found.sampling * sampled).solved()
+        return PublishedInference(box.user_coefficients(solved), (NORMAL_SCORE,))
 
-    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: slope_mechanism.PublishedSlopes | None) -> GaussianShift:
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, seen: PublishedSlopes | None) -> GaussianShift:
         """Charge the Gram matrix with ``||x||^2`` and each sum with ``|slope| ||x||``, the slope at most 1/2.
 
         The first round asks at zero, where everybody's slope is 1/2: one round is charged with what was done.
@@ -152,22 +168,22 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         unit = lengths(rows.X) / plan.x_bound
         spent = np.square(plan.round_distances)
         rounds = np.full(len(unit), spent.sum())
-        if run is not None:
-            steep = [slopes(products(rows.X, theta), np.sign(rows.y)) / SLOPE for theta in run.path]
+        if seen is not None:
+            steep = [slopes(products(rows.X, theta), np.sign(rows.y)) / SLOPE for theta in seen.path]
             rounds = spent @ np.square(steep)
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
-        kind: Kind = "exact" if len(spent) == 1 else "estimate" if run is not None else "upper"
+        kind: Kind = "exact" if len(spent) == 1 else "estimate" if seen is not None else "upper"
         return GaussianShift(np.sqrt(squares) * ROUNDS_UP, kind)
 
-    def _plan(self, box: DeclaredBox) -> slope_mechanism.SlopeRounds:
+    def _plan(self, box: DeclaredBox) -> SlopeRounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
         count = whole_number("rounds", self.rounds, 1, 99, 30)
-        return slope_mechanism.spend(epsilon, delta, box.x_bound, count, most_rows(self))
+        return spend(epsilon, delta, box.x_bound, count, most_rows(self))
 
-    def _run(self, box: DeclaredBox, window: Window) -> slope_mechanism.PublishedSlopes:
-        return slope_mechanism.run(self._plan(box), window)
+    def _run(self, box: DeclaredBox, window: Window) -> PublishedSlopes:
+        return run(self._plan(box), window)
 
-    def _publish(self, found: slope_mechanism.PublishedSlopes, box: DeclaredBox) -> Floats:
+    def _publish(self, found: PublishedSlopes, box: DeclaredBox) -> Floats:
         self.gram_, self.slope_sums_ = found.gram, np.array(found.slope_sums)
         self.privacy_ = self._plan(box).promise
         return found.theta
@@ -194,71 +210,11 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         return tags
 
 
-NODES = 60  # of the quadrature over a normal score
-LEAST_SHARE = 1e-3  # of the mean eigenvalue, below which an eigenvalue of the Gram matrix is raised: it is all noise
-NORMAL_SCORE = (
-    "The curvature is computed as if scores were normal: fair for rows that are roughly elliptical, rough for a few "
-    "rare dummies."
-)
-NO_ONES = (
-    "without an intercept the number of people is not published, and the curvature cannot be computed; publish with "
-    "fit_intercept=True"
-)
-
-
-def known(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes, about: About) -> PublishedInference:
-    """Return what is known of the user's coefficients, the intercept last."""
-    if not box.weight:
-        return PublishedInference(None, (), NO_ONES)
-    found = equation(box, rounds, published, about == "population")
-    # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
-    solved = replace(found, sampling=found.sampling * rounds.rows_per_person).solved()
-    return PublishedInference(box.user_coefficients(solved), (NORMAL_SCORE,))
-
-
-def equation(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes, population: bool) -> EstimatingEquation:
-    """Return the estimating equation that was published anyway, for rows in units.
-
-    The sums of slopes of the last two thirds of the rounds are averaged, with weights in proportion to what they spent.
-    Their slope is the curvature ``sum h(x'theta) x x'``, in which there is no label. The covariance of the score is at
-    most the curvature: the squared slope is ``(1 - p)/(4 p)`` on average and the curvature ``(1 - p)/2``, p the
-    probability of the likelier class, so standard errors are at most ``sqrt(2)`` too long where the model holds.
-    """
-    count, d, B = len(published.path), len(published.gram), rounds.x_bound
-    spent = np.square(rounds.round_distances)
-    weights = np.where(np.arange(count) >= count - (2 * count + 2) // 3, spent, 0.0)
-    weights /= weights.sum()
-    noise = float((weights**2 * (SLOPE * B) ** 2 / spent).sum()) * np.eye(d)
-    curvature = normal_curvature(published.gram, box.weight, published.theta)
-    return EstimatingEquation(
-        anchor=weights @ np.array(published.path),
-        score=weights @ np.array(published.slope_sums),
-        slope=curvature,
-        score_noise=noise,
-        sampling=positive_part(curvature) if population else np.zeros((d, d)),
-        slope_noise=B * B / rounds.gram_distance * SLOPE / 2.0,  # h is at most a quarter
+def equation(box: DeclaredBox, rounds: SlopeRounds, published: PublishedSlopes) -> EstimatingEquation:
+    """Return the estimating equation that was published anyway, for rows in units."""
+    noise, gram_noise = (
+        SLOPE * rounds.x_bound / np.array(rounds.round_distances),
+        rounds.x_bound**2 / rounds.gram_distance,
     )
-
-
-def normal_curvature(gram: Floats, weight: float, theta: Floats) -> Floats:
-    """Return ``sum h(x'theta) x x'`` for rows ``(u, weight)`` with normal u of the moments in the Gram matrix.
-
-    By Stein's lemma, which says what a function of one direction does to second moments.
-    """
-    gram = positive_part(gram, max(LEAST_SHARE * float(np.trace(gram)) / len(gram), TINY))
-    n = max(float(gram[-1, -1]) / weight**2, 1.0)
-    mean = gram[:, -1] / (n * weight)
-    mean[-1] = weight
-    spread = positive_part(gram / n - np.outer(mean, mean))
-    spread[-1], spread[:, -1] = 0.0, 0.0
-    along = spread @ theta
-    deviation = np.sqrt(max(float(theta @ along), TINY))
-    along = along / deviation
-    nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
-    score = mean @ theta + deviation * nodes
-    heights = masses / masses.sum() * 0.5 * np.minimum(expit(score), expit(-score))
-    h0, h1, h2 = (float(heights @ nodes**k) for k in range(3))
-    mixed = np.outer(mean, along)
-    rest = spread - np.outer(along, along)
-    whole: Floats = n * (h0 * (np.outer(mean, mean) + rest) + h1 * (mixed + mixed.T) + h2 * np.outer(along, along))
-    return whole
+    seen = published.path, published.slope_sums, noise, published.gram, gram_noise, published.theta
+    return averaged_slopes(*seen, box.weight)

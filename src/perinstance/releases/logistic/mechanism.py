@@ -79,83 +79,51 @@ def spend(epsilon: float, delta: float, x_bound: float, count: int, rows_per_per
 
 def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     """Look through the window; the estimate is post-processing of what was seen."""
-    B, d = rounds.x_bound, window.d
+    B, d, spent = rounds.x_bound, window.d, np.square(rounds.round_distances)
     gram_noise = noise_scale(STEP_UP, rounds.gram_distance)
     G = window.gram(gram_noise * B**2)
     reading = read_gram(G / B**2, gram_noise, rounds.promise.distance / rounds.rows_per_person)
-    seen = _Seen(reading, rounds.round_distances)
+    V, curvature = reading.vectors, reading.steps
+    sigma = SLOPE / math.sqrt(math.fsum(spent))
+    noise, least_penalty = sigma * math.sqrt(d), sigma * reading.error / TYPICAL_SQUARE * reading.doubt
+
+    def penalty_of(estimate: Floats) -> float:
+        """Return lambda with ``lambda |estimate| = noise``, or the least there is."""
+        return max(noise / max(float(np.linalg.norm(estimate)), noise / LARGEST_PENALTY), least_penalty)
+
     theta = before = answer = np.zeros(d)
     penalty = LARGEST_PENALTY
-    sums: list[Floats] = []
-    path: list[Floats] = []
+    points: list[Floats] = []  # for rows of norm at most 1
+    found: list[Floats] = []
     for t, distance in enumerate(rounds.round_distances):
         z = theta + _momentum(t, reading, penalty) * (theta - before)
-        path.append(z / B)
-        weigh = partial(_slopes_at, theta=path[-1])
+        weigh = partial(_slopes_at, theta=z / B)
         # one person moves the sum by at most B/2
-        sums.append(window.weighted_sum(weigh, 2.0**-SLOPE_BITS, noise_scale(SLOPE * STEP_UP, distance) * B))
-        seen.add(z, sums[-1] / B)
-        if t == 0:
-            penalty = seen.first_penalty()
-        before, theta = theta, z + seen.step(penalty)
-        answer = seen.answer(penalty)
-        penalty = seen.penalty(answer)  # a single estimate has more noise, and would look longer than it is
-    return PublishedSlopes(answer / B, G, tuple(sums), tuple(path))
+        sums = window.weighted_sum(weigh, 2.0**-SLOPE_BITS, noise_scale(SLOPE * STEP_UP, distance) * B)
+        points.append(z)
+        found.append(sums)
+        if t == 0:  # that of the estimate which a first step from zero will give; the largest where all is noise
+            penalty = float(curvature.min())
+            for _ in range(64):
+                penalty = penalty_of(V.T @ (sums / B) / (curvature + penalty))
+        before, theta = theta, z + V @ (V.T @ (sums / B - penalty * z) / (curvature + penalty))
+        weights = _weights(spent[: t + 1], reading.doubt)
+        z_mean, g_mean = V.T @ (weights @ np.array(points)), V.T @ (weights @ np.array(found)) / B
+        answer = V @ ((g_mean + reading.answer * z_mean) / (reading.answer + penalty))
+        penalty = penalty_of(answer)  # a single estimate has more noise, and would look longer than it is
+    return PublishedSlopes(answer / B, G, tuple(found), tuple(z / B for z in points))
 
 
 def _slopes_at(X: Floats, y: Floats, theta: Floats) -> Floats:
     return slopes(products(X, theta), np.sign(y))
 
 
-class _Seen:
-    """Points and noisy sums so far, for rows of norm at most 1, and what follows from them."""
-
-    def __init__(self, reading: GramReading, distances: tuple[float, ...]) -> None:
-        self._reading = reading
-        self._spent = np.square(distances)
-        sigma = SLOPE / math.sqrt(math.fsum(self._spent))
-        self._noise = sigma * math.sqrt(len(reading.steps))
-        self._least_penalty = sigma * reading.error / TYPICAL_SQUARE * reading.doubt
-        self._points: list[Floats] = []
-        self._sums: list[Floats] = []
-
-    def add(self, z: Floats, slope_sum: Floats) -> None:
-        """Take what a round asked and was told."""
-        self._points.append(z)
-        self._sums.append(slope_sum)
-
-    def step(self, penalty: float) -> Floats:
-        """``P^-1 (g - lambda z)`` of the last round."""
-        vectors = self._reading.vectors
-        gradient = self._sums[-1] - penalty * self._points[-1]
-        return vectors @ (vectors.T @ gradient / (self._reading.steps + penalty))
-
-    def answer(self, penalty: float) -> Floats:
-        """Solve ``(A + lambda) answer = g + A z`` for the means of the rounds that count."""
-        weights = self._weights()
-        vectors, A = self._reading.vectors, self._reading.answer
-        z, g = vectors.T @ (weights @ np.array(self._points)), vectors.T @ (weights @ np.array(self._sums))
-        return vectors @ ((g + A * z) / (A + penalty))
-
-    def _weights(self) -> Floats:
-        """Weigh rounds by what they spent; without doubt the first third of those so far does not count."""
-        count = len(self._points)
-        left_out = (count - (2 * count + 2) // 3) * (1.0 - self._reading.doubt)
-        weights = np.clip(np.arange(1, count + 1) - left_out, 0.0, 1.0) * self._spent[:count]
-        return weights / weights.sum()
-
-    def penalty(self, theta: Floats) -> float:
-        """Return lambda with ``lambda |theta| = noise``, or the least there is."""
-        length = max(float(np.linalg.norm(theta)), self._noise / LARGEST_PENALTY)
-        return max(self._noise / length, self._least_penalty)
-
-    def first_penalty(self) -> float:
-        """Return the same for the estimate that a first step from zero will give; the largest where all is noise."""
-        g, curvature = self._reading.vectors.T @ self._sums[0], self._reading.steps
-        penalty = float(curvature.min())
-        for _ in range(64):
-            penalty = self.penalty(g / (curvature + penalty))
-        return penalty
+def _weights(spent: Floats, doubt: float) -> Floats:
+    """Weigh rounds by what they spent; without doubt the first third of those so far does not count."""
+    count = len(spent)
+    left_out = (count - (2 * count + 2) // 3) * (1.0 - doubt)
+    weights = np.clip(np.arange(1, count + 1) - left_out, 0.0, 1.0) * spent
+    return np.asarray(weights / weights.sum())
 
 
 def _momentum(t: int, reading: GramReading, penalty: float) -> float:
@@ -188,22 +156,11 @@ class GramReading:
 def read_gram(gram: Floats, noise: float, distance: float) -> GramReading:
     """Read a released Gram matrix of rows of norm at most 1.
 
-    Parameters
-    ----------
-    gram
-        The matrix, with noise.
-    noise
-        Standard deviation of the noise on its diagonal.
-    distance
-        What the whole promise spends.
+    ``noise`` is the standard deviation on its diagonal, ``distance`` what the whole promise spends.
 
-    Examples
-    --------
     >>> clear = read_gram(np.diag([5e4, 4e4]), 10.0, 0.3)
     >>> clear.doubt, bool((clear.steps == clear.answer).all())
     (0.0, True)
-    >>> read_gram(np.zeros((2, 2)), 10.0, 0.3).doubt
-    1.0
     """
     d = len(gram)
     values, vectors = np.linalg.eigh(gram)
