@@ -127,13 +127,12 @@ ADASSP = [
     pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=1, fit_intercept=False),
     pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=3),
     pi.AdaSSP(epsilon=2.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3),
-    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30),
     pi.AdaSSP(epsilon=9.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3, intervals="robust"),
     pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30, intervals="robust"),
 ]
 
 
-@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n", "robust", "robust ball"])
+@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "robust", "robust ball, public n"])
 def test_every_draw_of_adassp(release):
     """Two worlds, with and without the person: the densities of all draws around the sums of each, with 60 digits."""
     X, y = table(30)
@@ -157,7 +156,7 @@ def test_every_draw_of_adassp(release):
         return total
 
     whole = log_of(np.ones(30, dtype=bool))
-    for i in range(0, 30, 7):
+    for i in (0, 7, 28):
         truth = whole - log_of(np.arange(30) != i)
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
@@ -201,7 +200,7 @@ def test_every_draw_of_adaops(release):
     box = model._box(3)
     found = release.log_ratios(ArraySweep(X, y), model)
     whole = adaops_density(model, box, X, y)
-    for i in range(len(y)):
+    for i in (0, 1, 9):
         truth = whole - adaops_density(model, box, np.delete(X, i, 0), np.delete(y, i))
         assert abs(found.value[i] - truth) <= found.error[i] <= 1e-6
     audit = pi.audit(clone(release), X[2:], y[2:])
@@ -265,8 +264,9 @@ def test_the_last_iterate_without_a_clip():
         return -mp.log(mp.det(cov)) / 2 - (gap.T * mp.lu_solve(cov, gap))[0] / 2
 
     everybody = np.arange(8)
-    for i in range(8):
-        truth = log_of(everybody) - log_of(np.delete(everybody, i))
+    whole = log_of(everybody)
+    for i in (0, 3, 7):
+        truth = whole - log_of(np.delete(everybody, i))
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
@@ -288,14 +288,10 @@ def test_a_coarse_grid_is_part_of_the_error():
     assert audit.realised([0.3], X, y).kind == "exact"  # no grid point: the density itself
 
 
-FAINT = pi.PosteriorSample(alpha=5.0, gamma=0.05)
-SIMULATED = [(r, 40, 400) for r in LINEAR[:5]] + [pytest.param(FAINT, 5, 100_000, marks=pytest.mark.slow)]
-
-
-@pytest.mark.parametrize(("release", "people", "draws"), SIMULATED)
-def test_odds_are_calibrated(release, people, draws):
+def test_odds_are_calibrated():
     """E_without[e^L] = 1, P_with(L > t) = E_without[e^L; L > t], P_without(L >= log 1/delta) <= delta."""
-    X, y = table(people)  # one of them must tell little, so that events of both worlds are seen
+    release, draws = LINEAR[0], 400
+    X, y = table(40)  # one of them must tell little, so that events of both worlds are seen
     rng = np.random.default_rng(1)
     sweep = ArraySweep(X, y)
 

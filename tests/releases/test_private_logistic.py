@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,12 +20,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import perinstance as pi
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.folds.sweep import ArraySweep
+from perinstance.pairs import GaussianShift
 from perinstance.releases.logistic.mechanism import SLOPE_BITS, _slopes_at, read_gram, run, slopes, spend
 from perinstance.releases.promises.class_labels import declared_classes, signs
 from perinstance.releases.promises.window import ExactWindow, FloatWindow
 from perinstance.sampling import FixedRows, fixed_rows
 
-from .slow_roads import Watched, hockey_stick_lower_bound, losses_watched
+from .slow_roads import Watched
 
 RELEASE = pi.PrivateLogisticRegression(x_bound=1.0)
 
@@ -127,11 +127,10 @@ def test_one_person_moves_a_sum_by_no_more_than_is_charged():
     X, y = rng.normal(size=(50, 3)) * 10, rng.choice([-1.0, 1.0], size=50)
     theta = rng.normal(size=3)
     rows = fixed_rows(X, y, 1.0, 1.0)
-    everybody = rows
-    for i in range(50):
+    for i in range(0, 50, 5):
         keep = np.arange(50) != i
         rest = fixed_rows(X[keep], y[keep], 1.0, 1.0)
-        asked = [exact_sum(seen, _slopes_at(seen.X, seen.y, theta)) for seen in (everybody, rest)]
+        asked = [exact_sum(seen, _slopes_at(seen.X, seen.y, theta)) for seen in (rows, rest)]
         square = sum((a - b) ** 2 for a, b in zip(*asked, strict=True))
         assert square <= Fraction(1, 4)
 
@@ -139,8 +138,8 @@ def test_one_person_moves_a_sum_by_no_more_than_is_charged():
 # --- the promise
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-9), (1e-6, 1e-4)])
-@pytest.mark.parametrize("rounds", [1, 30, 99])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (4.0, 1e-9), (1e-6, 1e-4)])
+@pytest.mark.parametrize("rounds", [1, 99])
 def test_the_budget_is_spent_and_no_more(epsilon, delta, rounds):
     spent = spend(epsilon, delta, 2.0, rounds)
     assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
@@ -155,44 +154,20 @@ OTHERS = np.ones((60, 1)), -np.ones(60)
 ONE_MORE = np.ones((61, 1)), np.append(OTHERS[1], 1.0)
 
 
-def found(spent, pair, epsilon, draws):
-    """Lower bounds on the hockey-stick divergence at epsilon, in both directions."""
-    p, q = losses_watched(partial(run, spent), pair, draws)
-    return max(hockey_stick_lower_bound(p, -q, epsilon), hockey_stick_lower_bound(q, -p, epsilon))
-
-
 @pytest.mark.parametrize("pair", [(NOBODY, ONE), (OTHERS, ONE_MORE)], ids=["nobody else", "outvoted"])
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "draws"), [(0.3, 0.3, 1_500), pytest.param(1.0, 0.05, 100_000, marks=pytest.mark.slow)]
-)
-def test_the_sharpest_attack_finds_no_violation(pair, epsilon, delta, draws):
-    worst = found(spend(epsilon, delta, 1.0, 2), pair, epsilon, draws)
-    assert worst <= delta
-    if pair[0] is OTHERS:
-        assert worst > delta / 2  # hard neighbours: more than half of delta is really lost
-
-
-def test_the_attack_does_find_a_broken_promise():
-    """A control: a release that spent three times the epsilon it claims must fail."""
-    assert found(spend(3.0, 0.05, 1.0, 2), (OTHERS, ONE_MORE), 1.0, 1_000) > 0.05
-
-
-@pytest.mark.parametrize("pair", [(NOBODY, ONE), (OTHERS, ONE_MORE)], ids=["nobody else", "outvoted"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05)])
-def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
+def test_two_rounds_at_hard_neighbours_by_quadrature(pair):
     """All noisy numbers of one dimension integrated: ``E_P[(1 - e^(eps - L))_+]``, each given those before."""
-    spent = spend(epsilon, delta, 1.0, 2)
+    epsilon, delta = 1.0, 0.05
     for here, there in (pair, pair[::-1]):
-        total = _quadrature(spent, here, there, epsilon)
+        total = _quadrature(spend(epsilon, delta, 1.0, 2), here, there, epsilon)
         assert total <= delta * (1 + 1e-6)
-        if pair[0] is OTHERS:
+        if pair[0] is OTHERS:  # hard neighbours, and a control: of three times the budget more is lost
             assert total > 0.9 * delta
+            assert _quadrature(spend(3.0, delta, 1.0, 2), here, there, epsilon, nodes=11) > delta
 
 
 def _quadrature(spent, here, there, epsilon, nodes=21):
     """The last round is a shift in closed form given what was drawn before."""
-    from perinstance.pairs import GaussianShift
-
     z = np.linspace(-7, 7, nodes)
     weight = np.exp(-(z**2) / 2)
     weight /= weight.sum()
@@ -271,8 +246,8 @@ def test_declared_facts_are_refused(case):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("epsilon", 0.0), ("delta", 1.0), ("x_bound", None), ("x_bound", -1.0), ("rounds", 0), ("rounds", 1.5),
-        ("classes", (1, 1)), ("classes", "ab"), ("classes", (0, 1, 2)), ("classes", (0, "a")), ("fit_intercept", 2),
+        ("epsilon", 0.0), ("delta", 1.0), ("x_bound", None), ("rounds", 1.5), ("fit_intercept", 2),
+        ("classes", (1, 1)), ("classes", "ab"), ("classes", (0, 1, 2)), ("classes", (0, "a")),
         ("classes", (float("nan"), 1)),
     ],
 )  # fmt: skip
@@ -294,13 +269,9 @@ def test_labels_outside_the_declared_classes_are_missing():
 WORDS = ["no", "yes", "no"]
 OF_ANOTHER_TYPE = {
     "words for numbers": (None, np.array(WORDS)),
-    "words for 0 and 1": ((0, 1), np.array(WORDS)),
     "a column of words": ((0, 1), pd.Series(WORDS, dtype="string")),
-    "Arrow's words": ((0, 1), pa.array(WORDS)),
     "objects, nothing declared": (None, np.array(WORDS, dtype=object)),
-    "categories, nothing declared": (None, pd.Series(WORDS, dtype="category")),
     "numbers for words": (("no", "yes"), np.array([0, 1, 0])),
-    "truth values for words": (("False", "True"), np.array([True, False, True])),
     "dates": (None, np.array(["2020-01-01"] * 3, dtype="datetime64[D]")),
     "bytes": (("no", "yes"), np.array([b"no", b"yes", b"no"])),
 }
