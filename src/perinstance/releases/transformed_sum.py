@@ -32,7 +32,7 @@ from perinstance.releases.base.publishing import Law
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
 from perinstance.releases.base.rows_per_person import refuse_rows_of_people, rows_words
-from perinstance.releases.column_statistic import ColumnStatistic
+from perinstance.releases.noisy_mean import ColumnStatistic
 from perinstance.sampling import GRID, Noisy, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 

@@ -12,8 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import whole_number
-from perinstance.inference.bounded_slopes import averaged_slopes
-from perinstance.inference.equation import EstimatingEquation
+from perinstance.inference.equation import EstimatingEquation, averaged_slopes
 from perinstance.inference.table import About, PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
