@@ -1,8 +1,8 @@
 """A noisy mean or sum: the township of the paper, and the richest person on earth who does not live there.
 
 ``ColumnStatistic`` has what means, sums and concave functions of sums (``transformed_sum``) share. The release draws
-around ``f(S, n)``, S the exact sum of a column and n the number of people. Without k rows that add up to x the centre is
-``f(S - x, n - k)``: a rational number for means and sums, a ball for logarithms and roots. So what several rows move
+around ``f(S, n)``, S the exact sum of a column and n the number of people. Without k rows that add up to x the centre
+is ``f(S - x, n - k)``: a rational number for means and sums, a ball for logarithms and roots. So what several rows move
 together, and the log density ratio at what was published, are known to all digits.
 """
 
