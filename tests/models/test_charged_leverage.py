@@ -54,9 +54,7 @@ def test_charged_insiders():
 def test_charged_answers_of_open_people(monkeypatch, sign):
     low = LEVERAGES * (1 - CHARGE) ** 2
     found = open_people.PeopleBounds(
-        np.stack([low, LEVERAGES]),
-        np.stack([RESIDUALS, RESIDUALS]),
-        np.zeros((2, 400)),
+        np.stack([[low, LEVERAGES], [RESIDUALS, RESIDUALS], np.zeros((2, 400))]),
         np.full(400, sign < 0),
         np.zeros(400, dtype=bool),
     )

@@ -1,6 +1,7 @@
-"""The exact span of rows, against rationals; dependence that is only rounding is refused."""
+"""The exact span of rows and exact sums of products, against rationals; dependence that is only rounding is refused."""
 
 import fractions
+import pickle
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.models import ArraySweep
 from perinstance.models.linear.ridge import linear_fit
+from perinstance.numerics.exact_linear_algebra import exact_sums
 from perinstance.numerics.exact_linear_algebra.exact_rank import PRIMES, span
+from perinstance.numerics.exact_linear_algebra.exact_sums import rational, rational_sums
 
 
 def rational_rank(X, intercept):
@@ -44,6 +47,23 @@ def test_rank_and_membership_are_those_of_rationals(seed, n, d, intercept):
     new = np.vstack([X[:2], rng.normal(size=(2, d)), np.zeros((1, d)), 5e-324 * np.ones((1, d))])
     for row, held in zip(new, seen.contains(new, intercept), strict=True):
         assert held == (rational_rank(np.vstack([X, row]), intercept) == seen.rank)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12), st.integers(1, 4), st.sampled_from([0, 1, 20, 300]))
+def test_sums_of_products_are_those_of_rationals(seed, n, p, powers):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, p)) * 10.0 ** rng.uniform(-powers, powers, size=(n, p))
+    Z[rng.random(size=(n, p)) < 0.2] = rng.choice([0.0, 5e-324, -1.7e308, 1.0])
+    exact = fmpq_mat(n, p, [rational(v) for v in Z.ravel().tolist()])
+    apart = rational_sums(Z[: n // 2]) + pickle.loads(pickle.dumps(rational_sums(Z[n // 2 :])))  # as on a cluster
+    assert rational_sums(Z).cross == apart.cross == exact.transpose() * exact
+
+
+def test_sums_of_many_rows(monkeypatch):
+    monkeypatch.setattr(exact_sums, "MOST_ROWS", 2000)
+    Z = np.random.default_rng(0).normal(size=(4500, 2))
+    exact = fmpq_mat(4500, 2, [rational(v) for v in Z.ravel().tolist()])
+    assert rational_sums(Z).cross == exact.transpose() * exact
 
 
 def test_dependence_up_to_rounding_is_told_apart_from_dependence():

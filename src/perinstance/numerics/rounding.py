@@ -187,12 +187,6 @@ UNDERFLOWN = 1e-280
 #: Squares beyond this are next to overflow.
 LARGEST_SQUARE = 1e290
 
-#: A sum of pairs of floats loses this share of the absolute values at a time: 2^-104, four times its square.
-PAIR_SUM = 2.0**-102
-
-#: What underflow takes from a product of numbers below one and from its parts, absolutely.
-PAIR_UNDERFLOW = 2.0**-1060
-
 #: A kernel that was compiled for a device is used after it agreed with torch to this share on some rows: it is about
 #: wrong code, not about rounding, which is charged elsewhere.
 KERNEL_AGREES = 1e-9

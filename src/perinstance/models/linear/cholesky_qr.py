@@ -7,7 +7,7 @@ Cholesky breaks down the first factor belongs to ``H + s I`` (shifted CholeskyQR
 singular after that is a direction that nobody's data determines; it is left out of R and W and kept in ``null``.
 
 What rounding did to it all is bounded, ``W'HW = I + E`` with ``||E|| <= error``, except for a large table in good
-condition, where it is measured (``_measured``); a small one is sharpened (``sharpened``). In the scaled columns
+condition, where it is measured (``_measured``); a small one is sharpened (``_sharpened``). In the scaled columns
 the sums of the last fold are off by ``u depth trace``, its rows by ``p u |x| |W|``; the last factor's inverse V is
 looked at (``V'GV``), and ``W = W1 V`` loses ``p u |W1| |V|``.
 """
@@ -18,19 +18,22 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from flint import arb, arb_mat
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtrs
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.gram_matrix import Gram, gram
-from perinstance.models.linear.sums_in_pairs import sharpened
+from perinstance.models.linear.gram_matrix import Gram, exact_equations, gram
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
+from perinstance.numerics.rounding import HALF_UNIT, NORM_UP, SMALLEST, TINY, UNIT, USABLE_ERROR
 
 #: beyond this condition number of the scaled H the rows are folded once more
 CONDITION_LIMIT = 1e5
 MAX_PASSES = 5
+#: bits of the balls around a small table's sums
+SHARPENED_BITS = 160
 #: tables up to this number of products and columns have their factor sharpened
 SMALL_TABLE, FEW_COLUMNS = 5_000_000, 32
 
@@ -125,7 +128,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         R, W = (chol / scale, scale[:, None] * inverse) if passes == 1 else (chol @ R, W @ inverse)
         image = inverse.T @ moment
         if small:
-            W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
+            W, image, error, image_error = _sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
@@ -195,6 +198,28 @@ def _measured(values: Floats, target: float) -> tuple[float, float]:
     condition = float(values[-1] / values[0])
     moments = 72
     return UNIT * (2 * condition + 4 * float(np.sqrt(len(values)))), UNIT * moments * float(np.sqrt(condition)) * target
+
+
+def _sharpened(sweep: Sweep, penalty: Floats, intercept: bool, W: Floats) -> tuple[Floats, Floats, float, float]:
+    """Sharpen a small table's factor: ``W'HW`` in balls around exact sums, and one step towards the identity.
+
+    Return W, ``W'X'y`` and bounds of the errors of both: ``||W'HW - I||`` and that of the vector. In floats the bound
+    of what a factor lost grows with the number of rows; here it does not, so that people are charged a few units.
+    """
+    p, sums = len(W), exact_equations(sweep, penalty, intercept)
+    with working_precision(SHARPENED_BITS):
+        H, moment = arb_mat(sums[0]), arb_mat(sums[1])
+        for last in (False, True):
+            lift = arb_mat([[arb(v) for v in row] for row in W.tolist()])
+            left = (lift.transpose() * (H * lift) - arb_mat(np.eye(p, dtype=int).tolist())).entries()
+            off = np.array([float(entry.mid()) for entry in left]).reshape(p, p)
+            if not last:
+                W = W - W @ (np.triu(off, 1) + np.diag(np.diag(off)) / 2)
+        error = float(np.linalg.norm([float(entry.abs_upper()) for entry in left])) * NORM_UP
+        exact = (lift.transpose() * moment).entries()
+        image = np.array([float(entry.mid()) for entry in exact])
+        lost = [float((entry - arb(v)).abs_upper()) for entry, v in zip(exact, image.tolist(), strict=True)]
+    return W, image, error, float(np.linalg.norm(lost)) * NORM_UP
 
 
 def _inverse(chol: Floats) -> Floats:

@@ -13,13 +13,19 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from perinstance.models.linear.normal_equations import Numbers, PersonBounds, person_bounds
-from perinstance.models.linear.open_people import PeopleBounds
+from perinstance.models.linear.open_people import (
+    LAST_PRECISIONS,
+    PRECISIONS,
+    PeopleBounds,
+    PersonBounds,
+    inverted,
+    person_bounds,
+)
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
-#: bits; the last ones are for squares as far apart as floats can be, and for few people
-PRECISIONS, LAST_PRECISIONS, FEW_PEOPLE = (384,), (6000,), 64
+#: people up to which the last precisions are tried (changes the width)
+FEW_PEOPLE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class BallSystem:
         rows = [[K[i, j] + (arb(data.alpha) if i == j else 0) for j in range(n)] for i in range(n)]
         if data.intercept:
             rows = [[*row, arb(1)] for row in rows] + [[arb(1)] * n + [arb(0)]]
-        inverse = Numbers(exact=False).inverse(arb_mat(rows))
+        inverse = inverted(arb_mat(rows))
         if inverse is None:
             return None
         right = [[arb(v)] for v in data.y.tolist()] + [[arb(0)]] * int(data.intercept)

@@ -83,20 +83,13 @@ class DualAnswers:
     residual: Floats  #: r
     length: Floats  #: ``||H_with^-1 x||_A``; empty when no length was asked for
     rough: Floats  #: relative error of mu
-    steady: Floats  #: the same relatively to 1 + mu
-    error: Floats  #: that, with the relative error of the length
+    error: Floats  #: that of 1 + mu, with the relative error of the length
     lost: Floats  #: what was added to the residual for rounding
 
     def picked(self, at: Any) -> DualAnswers:
         """Return what holds of some of these people."""
         columns = (getattr(self, one.name) for one in fields(self))
         return DualAnswers(*(column[at] if len(column) else column for column in columns))
-
-    def pasted(self, other: DualAnswers, at: Any) -> None:
-        """Write what another road says of some people over what this one said."""
-        for one in fields(self):
-            if len(getattr(self, one.name)):
-                getattr(self, one.name)[at] = getattr(other, one.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +182,8 @@ class DualSystem:
         residual = solved / k
         lost = lost / k + 4 * share * np.abs(residual)
         leverage = (1 + 2 * share) / (alpha * k) - 1
-        steady, length, added = 4 * share, np.empty(0), np.zeros(self.n)
-        rough = steady * (1 + leverage) / np.maximum(leverage, TINY)
+        length, added = np.empty(0), np.zeros(self.n)
+        rough = 4 * share * (1 + leverage) / np.maximum(leverage, TINY)
         if lengths is not None:
             w = _solved(self.L, Z, transposed=True)  # K^-1 e_i, off by share sqrt(k) as K sees it: so is X'w
             moved = product(w.T, self.rows.X.T)
@@ -199,9 +192,7 @@ class DualSystem:
             off = (self.share + rounded) * np.sqrt(k) + depth(len(w)) * UNIT * across + reflected
             moved, off = self._with_intercept(moved, off)
             length, added = lengths.of(moved, off)
-        return DualAnswers(
-            leverage, residual + np.copysign(lost, residual), length, rough, steady, steady + added, lost
-        )
+        return DualAnswers(leverage, residual + np.copysign(lost, residual), length, rough, 4 * share + added, lost)
 
     def _solution(self, X: Floats, y: Floats, share: Floats, k: Floats) -> tuple[Floats, Floats]:
         """Return ``P y`` (without an intercept ``K^-1 y``) and what it may have lost, by one step of refinement.
@@ -240,8 +231,8 @@ class DualSystem:
         grown = float(np.sqrt(1 + self.mean @ self.mean))
         return np.column_stack([moved, 1 / self.n - moved @ self.mean]), (off + slack) * grown
 
-    def seen(self, X: Floats, y: Floats, lengths: Lengths | None, inside: bool) -> DualAnswers:
-        """Answer for any rows by the second formula: outsiders, and those of the data whose leverage is small."""
+    def outside(self, X: Floats, y: Floats, lengths: Lengths | None) -> DualAnswers:
+        """Answer for rows that are not in the data, by the second formula."""
         rows, alpha, u = self.rows, self.alpha, HALF_UNIT
         n, p = self.n, X.shape[1]
         size = np.abs(rows.X)
@@ -278,33 +269,17 @@ class DualSystem:
             if rows.lost is not None:
                 off += np.linalg.norm(rows.lost.T @ np.abs(b), axis=0)
             length, added = lengths.of(*self._with_intercept(moved, off / alpha))
-        return _stated(m, lost_m, (y - prediction, lost), (length, added), inside)
-
-
-def _stated(
-    m: Floats, lost_m: Floats, residual: tuple[Floats, Floats], lengths: tuple[Floats, Floats], inside: bool
-) -> DualAnswers:
-    """Round ``x'H^-1x`` and the residual at theta outwards; divide by 1 - m for those inside."""
-    (e, lost), (length, added) = residual, lengths
-    up = m + lost_m
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if inside:
-            rest = np.where(up < 1, 1 - up, 0.0)
-            leverage, along = up / rest, 1 / rest
-            relative = 2 * lost_m / m / rest
-        else:
+        e, up = y - prediction, m + lost_m
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            low = 1 + np.maximum(m - lost_m, 0.0)
             # a larger leverage tells more only together with sqrt((1 + mu') / (1 + mu)) times the residual
-            leverage, along = up, 1 + 2 * lost_m / (1 + np.maximum(m - lost_m, 0.0))
-            relative = 2 * lost_m / m
-            if len(length):
-                length = length / (1 + np.maximum(m - lost_m, 0.0))
-        lost = (np.abs(e) + lost) * along * (1 + 4 * UNIT) - np.abs(e) * (along if inside else 1.0)
-        size = np.abs(e) * (along if inside else 1.0) + lost
-        relative = np.where(np.isfinite(leverage), relative, np.inf)
-        leverage = np.where(np.isfinite(leverage), leverage * (1 + 4 * UNIT), np.inf)
-        size = np.where(np.isfinite(size), size, np.inf)
-        error = relative + added
-    return DualAnswers(leverage, np.copysign(size, e), length, relative, relative, error, lost)
+            lost = (np.abs(e) + lost) * (1 + 2 * lost_m / low) * (1 + 4 * UNIT) - np.abs(e)
+            size = np.abs(e) + lost
+            size = np.where(np.isfinite(size), size, np.inf)
+            relative = np.where(np.isfinite(up), 2 * lost_m / m, np.inf)
+            leverage = np.where(np.isfinite(up), up * (1 + 4 * UNIT), np.inf)
+            length = length / low if len(length) else length
+        return DualAnswers(leverage, np.copysign(size, e), length, relative, relative + added, lost)
 
 
 def _solved(L: Floats, right: Floats, transposed: bool = False) -> Floats:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from flint import fmpq_mat
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block, pieces
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational, rational_sums
 
 #: numbers of a piece of X'X, and its rows at least and at most (change speed, and the additions that a sum is charged)
 CROSS_NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 17, 1024, 4096
@@ -67,6 +71,21 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     if own < p:
         cross[:d, d] = cross[d, :d]
     return Gram(len(y), cross, moment, square, float(longest + count))
+
+
+def exact_gram(block: Block, intercept: bool) -> RationalSums:
+    """Return ``[X 1 y]'[X 1 y]`` of one block, without any rounding."""
+    ones = np.ones((len(block), int(intercept)))
+    return rational_sums(np.column_stack([np.asarray(block.X, dtype=np.float64), ones, block.y]))
+
+
+def exact_equations(sweep: Sweep, penalty: Floats, intercept: bool) -> tuple[fmpq_mat, fmpq_mat]:
+    """Fold ``[X 1]'[X 1] + diag(penalty)`` and ``[X 1]'y`` without any rounding."""
+    cross, p = sweep.fold(partial(exact_gram, intercept=intercept)).cross, len(penalty)
+    H = fmpq_mat(p, p, [cross[i, j] for i in range(p) for j in range(p)])
+    for j in range(p):
+        H[j, j] += rational(penalty[j])
+    return H, fmpq_mat(p, 1, [cross[i, p] for i in range(p)])
 
 
 def placed_rows(X: NDArray, rows: int | None = None) -> Iterator[tuple[slice, Floats]]:

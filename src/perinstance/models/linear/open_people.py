@@ -1,113 +1,88 @@
 """People of whom floats do not say enough, answered in ball arithmetic: every number comes with a radius that holds.
 
 That is whoever determines a direction nearly alone, outsiders in a direction that only a small penalty holds, people
-whom the estimate fits almost exactly, and everybody where the columns are close to dependent. X'X is summed again with
-32 digits (``sums_in_pairs``), those who dominate it are kept apart and added exactly, and H is inverted once with a
-proved radius. Where that does not settle a person, a small table is taken as exact rationals; there, whether an
-estimate exists without somebody is a fact. Whom neither settles has an upper bound.
+whom the estimate fits almost exactly, and everybody where the columns are close to dependent. X'X is summed again
+without rounding, and H is inverted in balls of so many bits that differences lose nothing that matters. Whether an
+estimate exists without somebody is decided by a rank, modulo primes. Whom none of it settles has an upper bound.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from flint import arb, arb_mat, fmpq_mat, nmod_mat
 from numpy.typing import NDArray
 
-from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import AskedOfSums, LinearEquations, Numbers, PersonBounds
-from perinstance.models.linear.row_statistics import Without, leverages
-from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
+from perinstance.models.linear.gram_matrix import exact_equations
+from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
-from perinstance.numerics.rounding import BOUND_UP, EXACT_PARAMETER, UNIT
+from perinstance.numerics.exact_linear_algebra.exact_rank import PRIMES
+from perinstance.numerics.exact_linear_algebra.exact_sums import rational
+from perinstance.numerics.rounding import BOUND_UP, EXACT_PARAMETER, LARGEST, UNDERFLOWN, UNIT
 
-#: cells up to which a table is taken as exact rationals, and columns (they change the width: beyond, more people have
-#: upper bounds)
-EXACT_CELLS, EXACT_COLUMNS = 5_000_000, 24
-#: bits of the balls around sums in pairs of floats, and of those to which rationals are rounded
-PRECISION, LAST_PRECISION = 384, 192
-#: an in-sample leverage beyond which a row is kept apart from the sums (changes the width)
-DOMINATES = 0.9
-#: people of a large table of whom it is decided whether they determine a direction alone, by a fold each
-MOST_ALONE = 32
-#: odd, and without a pattern: equal rows have equal hashes whatever it is (changes only speed)
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+#: Bits of the balls; the last are for squares as far apart as floats can be, of few columns (or people, where there are
+#: more columns). They change the width.
+PRECISIONS, LAST_PRECISIONS, FEW_COLUMNS = (384,), (6000,), 24
+
+
+class PersonBounds(NamedTuple):
+    """What is known of one person."""
+
+    bounds: Floats  #: (3, 2): mu, |r| and ||H_with^-1 x||_A, from below and above
+    negative: bool  #: r < 0
 
 
 @dataclass(frozen=True, slots=True)
 class PeopleBounds:
-    """Bounds from below and above, one entry per person; lost is whoever determines a direction alone."""
+    """Bounds from below and above, one entry per person."""
 
-    leverage: Floats  #: (2, k) mu
-    residual: Floats  #: (2, k) |r|
-    length: Floats  #: (2, k) ||H_with^-1 x||_A; zeros when no norm is asked for
+    bounds: Floats  #: (3, 2, k) mu, |r| and ||H_with^-1 x||_A; lengths are zero when no norm is asked for
     negative: NDArray[np.bool_]  #: r < 0
-    lost: NDArray[np.bool_]
+    lost: NDArray[np.bool_]  #: they determine a direction alone
 
     @classmethod
     def unknown(cls, k: int) -> PeopleBounds:
         """Return what is known before anything is."""
-        mu, r, length = (np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3))
-        return cls(mu, r, length, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
+        bounds = np.zeros((3, 2, k))
+        bounds[:, 1] = np.inf
+        return cls(bounds, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
 
     def picked(self, at: NDArray[np.intp]) -> PeopleBounds:
         """Return what is known of some people, each as often as asked."""
-        mu, r, length = (one[:, at] for one in (self.leverage, self.residual, self.length))
-        return PeopleBounds(mu, r, length, self.negative[at], self.lost[at])
+        return PeopleBounds(self.bounds[:, :, at], self.negative[at], self.lost[at])
 
     def rough(self, floor: float) -> NDArray[np.bool_]:
         """Tell who is not known well enough; see ``ridge.without`` for the floor."""
+        low, high = self.bounds[:, 0], self.bounds[:, 1]
+        least = low.copy()
+        least[1] = np.maximum(low[1], floor * np.minimum(np.sqrt(low[0]), 1.0))
         with np.errstate(invalid="ignore"):
-            least = np.maximum(self.residual[0], floor * np.minimum(np.sqrt(self.leverage[0]), 1.0))
-            good = self.leverage[1] - self.leverage[0] <= EXACT_PARAMETER * self.leverage[0]
-            good &= self.residual[1] - self.residual[0] <= EXACT_PARAMETER * least
-            good &= self.length[1] - self.length[0] <= EXACT_PARAMETER * self.length[0]
-        return ~(good | self.lost)
+            return ~((high - low <= EXACT_PARAMETER * least).all(axis=0) | self.lost)
 
-    def narrow(self, i: int, answer: PersonBounds) -> None:
+    def narrow(self, i: int, found: PersonBounds) -> None:
         """Take in what was found of a person; older bounds stay where they are closer."""
-        self.lost[i] = answer.lost
-        self.negative[i] = answer.negative
-        bounds = (answer.leverage, answer.residual, answer.length)
-        for column, (low, high) in zip((self.leverage, self.residual, self.length), bounds, strict=True):
-            column[0, i], column[1, i] = max(low, column[0, i]), min(high, column[1, i])
+        self.negative[i] = found.negative
+        self.bounds[:, 0, i] = np.maximum(self.bounds[:, 0, i], found.bounds[:, 0])
+        self.bounds[:, 1, i] = np.minimum(self.bounds[:, 1, i], found.bounds[:, 1])
 
     def stated(self, floor: float, moves: bool) -> Without:
         """Round away from zero; ``moves`` says whether lengths were asked for."""
-        rough = self.rough(floor)
-        with np.errstate(invalid="ignore", over="ignore"):
+        (mu_low, mu), (_, r), (length_low, length) = self.bounds
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # a larger leverage tells more of a posterior sample only together with this much more of the residual
             # (beyond the largest float it loses everything anyway, and a movement does not need it)
-            ratio = np.where(np.isinf(self.leverage[1]), 1.0, (1 + self.leverage[1]) / (1 + self.leverage[0]))
-            along = np.sqrt(ratio) * BOUND_UP
-            residual = np.copysign(self.residual[1] * along, np.where(self.negative, -1.0, 1.0))
-        residual[self.lost] = np.nan
-        leverage, length = (np.where(self.lost, np.inf, bounds[1]) for bounds in (self.leverage, self.length))
-        share = np.full(len(leverage), 4 * UNIT)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for low, high in (self.leverage, self.length):
+            along = np.sqrt(np.where(np.isinf(mu), 1.0, (1 + mu) / (1 + mu_low))) * BOUND_UP
+            residual = np.where(self.lost, np.nan, np.copysign(r * along, np.where(self.negative, -1.0, 1.0)))
+            share = np.full(len(mu), 4 * UNIT)
+            for low, high in ((mu_low, mu), (length_low, length)):
                 share += np.where(high > low, (high - low) / low, 0.0)
+        mu, length = (np.where(self.lost, np.inf, one) for one in (mu, length))
         length, share = (length, share) if moves else (length[:0], share[:0])
-        return Without(leverage, residual, length, share, rough.astype(np.uint8))
-
-
-@dataclass(frozen=True, slots=True)
-class _Apart:
-    """The people who dominate, and the sizes of the columns of everybody else."""
-
-    X: Floats
-    y: Floats
-    sizes: ColumnSizes
-    finite = True
-
-    def __add__(self, other: _Apart) -> _Apart:
-        return _Apart(np.vstack([self.X, other.X]), np.append(self.y, other.y), self.sizes + other.sizes)
+        return Without(mu, residual, length, share, self.rough(floor).astype(np.uint8))
 
 
 def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
@@ -117,115 +92,129 @@ def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, 
 
 
 def _distinct_rows(X: Floats, y: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return positions of distinct rows of (X, y), and for each row which of them it is.
-
-    Rows are sorted by a hash of their bits. A row that is not the one that its hash stands for is kept by itself.
-    """
-    bits = np.column_stack([X, y]).view(np.uint64)
-    mixed = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
-        mixed ^= column
-        mixed *= HASH_FACTOR
-        mixed ^= mixed >> np.uint64(32)
-    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
-    alone = np.flatnonzero((bits != bits[first[place]]).any(axis=1))
-    place[alone] = len(first) + np.arange(len(alone))
-    return np.append(first, alone), place
+    """Return positions of distinct rows of (X, y), and for each row which of them it is."""
+    rows = np.column_stack([X, y])
+    bits = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
+    _, first, place = np.unique(bits, return_index=True, return_inverse=True)
+    return first, place
 
 
 def _answered(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
     """Answer for distinct rows."""
-    found, n, p = PeopleBounds.unknown(len(X)), fit.n_people, len(fit.theta)
+    found = PeopleBounds.unknown(len(X))
     Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
-    kept = list(range(p)) if fit.columns is None else fit.columns.tolist()
-    setting = AskedOfSums(fit.penalty, fit.precision, kept, fit.fit_intercept)
-    apart, rest = _apart(fit, sweep)
-    with working_precision(PRECISION):
-        rows = list(zip(apart.X, apart.y, strict=True))
-        equations = LinearEquations.of(Numbers(exact=False), rest.balls(apart.sizes.exponents), setting, rows)
-        _answer(equations, found, np.arange(len(X)), (Z, y), inside)
-    todo = np.flatnonzero(found.rough(floor))
-    if len(todo) and n * p <= EXACT_CELLS and p <= EXACT_COLUMNS:
-
-        def exactly(block: Block) -> RationalSums:
-            ones, target = np.ones((len(block), int(fit.fit_intercept))), np.asarray(block.y, dtype=np.float64)
-            return rational_sums(np.column_stack([np.asarray(block.X, dtype=np.float64), ones, target]))
-
-        sums: RationalSums = sweep.fold(exactly)
-        with working_precision(LAST_PRECISION):
-            equations = LinearEquations.of(Numbers(exact=True), sums.cross, setting, [])
-            _answer(equations, found, todo, (Z, y), inside)
-    else:
-        for i in todo[:MOST_ALONE] if inside else ():
-            found.lost[i] = _alone(fit, sweep, X[i], y[i])
+    H, moment = exact_equations(sweep, fit.penalty, fit.fit_intercept)
+    kept = list(range(len(Z.T))) if fit.columns is None else fit.columns.tolist()
+    columns = [fmpq_mat([[rational(x[j])] for j in kept]) for x in Z]
+    within = _part(H, kept, kept)
+    for bits in PRECISIONS + (LAST_PRECISIONS if len(kept) <= FEW_COLUMNS else ()):
+        todo = np.flatnonzero(found.rough(floor))
+        if not len(todo):
+            break
+        with working_precision(bits):
+            solved = SolvedEquations.of(H, moment, kept, fit)
+            for i in todo.tolist():
+                answer = None if solved is None else solved.answer(columns[i], float(y[i]), inside)
+                if answer is not None:
+                    found.narrow(i, answer)
+        for i in np.flatnonzero(np.isinf(found.bounds[0, 1]) & inside).tolist():  # whose leverage was not told from one
+            column = columns[i]
+            rest, _ = (within - column * column.transpose()).numer_denom()
+            found.lost[i] = max(nmod_mat(rest, q).rank() for q in PRIMES) < len(kept)
+    zero = np.flatnonzero(found.rough(floor) & (found.bounds[1, 0] == 0) & (len(kept) <= FEW_COLUMNS))
+    if len(zero) and within.rank() == len(kept):  # a ball never says that a residual is nothing
+        theta = within.solve(_part(moment, kept, [0]))
+        for i in zero.tolist():
+            if (columns[i].transpose() * theta)[0, 0] == rational(y[i]):
+                found.bounds[1, :, i] = 0.0
     return found
 
 
-def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
-    """Keep apart whoever dominates, and sum over everybody else."""
-    intercept, p = fit.fit_intercept, len(fit.theta)
-
-    def dominates(X: NDArray) -> NDArray[np.bool_]:
-        return leverages(X, fit.basis, intercept) > DOMINATES
-
-    def take(block: Block) -> _Apart:
-        out = dominates(block.X)
-        few = block.picked(out)
-        ones = np.ones((len(few), int(intercept)))
-        sizes = column_sizes(block.picked(~out), intercept)
-        return _Apart(np.hstack([np.asarray(few.X, dtype=np.float64), ones]), np.asarray(few.y, np.float64), sizes)
-
-    apart: _Apart = sweep.fold(take)
-    if len(apart.y) > 4 * p + 16:  # rounding, not people
-        sizes: ColumnSizes = sweep.fold(partial(column_sizes, intercept=intercept))
-        apart = _Apart(np.empty((0, p)), np.empty(0), sizes)
-    none = not len(apart.y)
-
-    def step(block: Block) -> PairedGram:
-        kept = block if none else block.picked(~dominates(block.X))
-        return paired_gram(kept, intercept, apart.sizes.exponents)
-
-    return apart, sweep.fold(step)
+def _part(matrix: fmpq_mat, rows: list[int], columns: list[int]) -> fmpq_mat:
+    return fmpq_mat(len(rows), len(columns), [matrix[i, j] for i in rows for j in columns])
 
 
-def _answer(
-    equations: LinearEquations | None,
-    found: PeopleBounds,
-    todo: NDArray[np.intp],
-    rows: tuple[Floats, Floats],
-    inside: bool,
-) -> None:
-    """Fill in what these equations say of the people ``todo``."""
-    if equations is None:
-        return
-    whole = equations.solved()
-    for i in todo.tolist():
-        x, target = rows[0][i], rows[1][i]
-        at = equations.position(x, target) if inside else None
-        if at is not None:  # without somebody who dominates: never as a difference
-            others = equations.solved(left_out=at)
-            answer = None if others is None else others.joining(x, target)
-        elif inside:
-            answer = None if whole is None else whole.leaving(x, target)
-        else:
-            answer = None if whole is None else whole.joining(x, target)
-        if answer is not None:
-            found.narrow(i, answer)
+@dataclass(frozen=True, slots=True)
+class SolvedEquations:
+    """The inverse of H on the columns that determine the fit, and the estimate, in balls."""
+
+    inverse: arb_mat
+    theta: arb_mat
+    form: arb_mat | None  #: the square of a direction's length is ``v'form v``; None: no length is asked
+
+    @classmethod
+    def of(cls, H: fmpq_mat, moment: fmpq_mat, kept: list[int], fit: Any) -> SolvedEquations | None:
+        """Solve in the present precision; None where H is singular, or may be."""
+        inverse, form = inverted(arb_mat(_part(H, kept, kept))), None
+        if inverse is None:
+            return None
+        if fit.precision is not None:
+            form = arb_mat([[arb(v) for v in row] for row in fit.precision.tolist()])
+            if len(kept) < H.nrows():
+                lift = _shortest(H, kept, inverse, fit.fit_intercept)
+                if lift is None:
+                    return None
+                form = lift.transpose() * (form * lift)
+        return cls(inverse, inverse * arb_mat(_part(moment, kept, [0])), form)
+
+    def answer(self, exact: fmpq_mat, target: float, inside: bool) -> PersonBounds | None:
+        """Answer for a row, as a column; None where it is not certain that an estimate is left without it."""
+        column = arb_mat(exact)
+        row, v = column.transpose(), self.inverse * column
+        square = arb(0) if self.form is None else (v.transpose() * (self.form * v))[0, 0]
+        m, e = (row * v)[0, 0], arb(target) - (row * self.theta)[0, 0]
+        if not inside:
+            return person_bounds(m, e, square / ((1 + m) * (1 + m)))
+        rest = 1 - m
+        return person_bounds(m / rest, e / rest, square) if rest > 0 else None
 
 
-def _alone(fit: Any, sweep: Sweep, x: Floats, target: float) -> bool:
-    """Tell whether the others span less than everybody: decided modulo primes, for a table of any size."""
-    if (fit.penalty > 0).any():  # it holds every coefficient: only an intercept can be lost, with the last person
-        return bool(fit.fit_intercept and fit.n_people == 1)
+def _shortest(H: fmpq_mat, kept: list[int], inverse: arb_mat, intercept: bool) -> arb_mat | None:
+    """Return the shortest directions, where some columns depend on those kept; None where they are not certain.
 
-    def same(block: Block) -> NDArray[np.bool_]:
-        return np.asarray((np.asarray(block.X, np.float64) == x).all(axis=1) & (block.y == target))
+    ``N = (-C, 1)`` spans the directions that change no prediction, ``C = H_kept^-1 H_kept,others``. A direction v on
+    the kept columns stands for ``P v``, ``P = 1 - N (N'MN)^-1 N'M`` with ``M = diag(1, .., 1, 0)`` under an intercept.
+    """
+    p = H.nrows()
+    others = [j for j in range(p) if j not in kept]
+    C = inverse * arb_mat(_part(H, kept, others))
+    N = [[-C[kept.index(i), k] if i in kept else arb(i == j) for k, j in enumerate(others)] for i in range(p)]
+    full = arb_mat(N)
+    weighed = arb_mat([*N[:-1], [arb(0)] * len(others)] if intercept else N)
+    inner = inverted(full.transpose() * weighed)
+    if inner is None:
+        return None
+    P = full * inner * weighed.transpose()
+    return arb_mat([[arb(i == j) - P[i, j] for j in kept] for i in range(p)])
 
-    def others(block: Block) -> Span:
-        kept = block.picked(~same(block))
-        return span(kept.X, kept.y, fit.fit_intercept)
 
-    if sweep.fold(lambda block: int(same(block).sum())) > 1:
-        return False
-    full = len(fit.theta) if fit.columns is None else len(fit.columns)
-    return bool(sweep.fold(others).rank < full)
+def inverted(matrix: arb_mat) -> arb_mat | None:
+    """Return the inverse in the present precision, scaled by powers of two first; None where it is not certain."""
+    p, unit = matrix.nrows(), []
+    for j in range(p):
+        whole, exponent = matrix[j, j].mid().man_exp()
+        unit.append(arb(2) ** -((int(exponent) + int(whole).bit_length()) // 2) if whole != 0 else arb(1))
+    scaled = arb_mat([[matrix[i, j] * unit[i] * unit[j] for j in range(p)] for i in range(p)])
+    one = arb_mat([[int(i == j) for j in range(p)] for i in range(p)])
+    try:
+        found = scaled.solve(one, algorithm="precond")
+    except ZeroDivisionError:
+        return None
+    return arb_mat([[found[i, j] * unit[i] * unit[j] for j in range(p)] for i in range(p)])
+
+
+def person_bounds(mu: arb, r: arb, square: arb) -> PersonBounds:
+    """Return floats around the leverage, the size of the residual and the root of a squared length."""
+    low = square.lower()
+    least = low.sqrt().lower() if low > 0 else arb(0)
+    values = (mu.abs_lower(), mu.abs_upper(), r.abs_lower(), r.abs_upper(), least, square.abs_upper().sqrt().upper())
+    floats = [_rounded(value, np.inf if k % 2 else 0.0) for k, value in enumerate(values)]
+    return PersonBounds(np.array(floats).reshape(3, 2), bool(r < 0))
+
+
+def _rounded(value: arb, towards: float) -> float:
+    """Round a number >= 0 to a float, up or down; beyond the largest, to infinity."""
+    if value > LARGEST:
+        return float(np.inf)
+    near = float(value) if value > UNDERFLOWN else float(value * arb(2) ** 1000) * 2.0**-1000
+    return near if arb(near) == value else float(np.nextafter(near, towards))

@@ -37,9 +37,9 @@ from perinstance.models.linear.row_statistics import (
     row_rounding,
     row_statistics_of,
 )
-from perinstance.models.linear.wide_fit import DualFit, RidgeCoefficients, answer_in_dual_form, dual_fit
+from perinstance.models.linear.wide_fit import DualFit, RidgeCoefficients, dual_fit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
+from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.rounding import SMALLEST, TINY, UNIT
 
@@ -257,13 +257,6 @@ def refined(
     if isinstance(fit, DualFit):
         return fit.refined(X, y, inside, floor)
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    dual = answer_in_dual_form(fit, sweep, X, y) if inside else None
-    if dual is not None:
-        least = np.maximum(np.abs(dual.residual) - dual.lost, floor * np.minimum(np.sqrt(dual.leverage), 1.0))
-        code = parameters_too_rough(np.ones(len(X)), dual.error) | parameters_too_rough(least, dual.lost)
-        code |= parameters_too_rough(np.ones(len(X)), dual.rough)
-        share = dual.error if len(dual.length) else dual.error[:0]
-        return Without(dual.leverage, dual.residual, dual.length, share, code.astype(np.uint8))
     if inside and fit.span is not None and fit.n_people < len(fit.theta):
         # independent rows without a penalty: everybody determines a direction alone
         alone = fit.span.rank == fit.n_people

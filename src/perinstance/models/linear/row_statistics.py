@@ -34,8 +34,8 @@ from perinstance.numerics.rounding import (
     WEIGHTS_ERROR_SMALL,
 )
 
-#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
-HARD_LEVERAGE = 0.95
+#: an in-sample leverage above this is answered in balls; below, what 1 - m loses is charged (changes only speed)
+HARD_LEVERAGE = 0.9999
 #: codes of people who are not known well enough: only the residual is not, or something else
 ROUGH_RESIDUAL, HARD = 1, 2
 

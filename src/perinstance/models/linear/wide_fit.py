@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.folds.block import MAX_PEOPLE, Block, gather
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.dual_system import DualAnswers, DualSystem, Lengths
@@ -23,7 +22,6 @@ from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.numerics.rounding import EXACT_SHARE
 
 #: tables up to this many columns are factorised by columns, whoever is in them: it takes milliseconds
 FEW_COLUMNS = 32
@@ -32,9 +30,6 @@ FEW_COLUMNS = 32
 SECONDS_IN_BALLS, MINUTES_IN_BALLS = 4e8, 2e10
 #: beyond seconds, an upper bound that rounding took no more of than this is an answer
 CLOSE_ENOUGH = 1e-4
-#: eta up to which people whom a fit by columns leaves open are answered, by the work of factorising without each of
-#: them: nothing looser than exact while that takes seconds, and rather an upper bound than hours
-MOST_ETA = ((1e9, EXACT_SHARE / 8), (1e11, 1e-4), (float("inf"), 0.05))
 
 
 class RidgeCoefficients(ShowsNoValue):
@@ -142,7 +137,7 @@ class DualFit(RidgeCoefficients):
         if inside:
             found = self.answers.picked(positions(self.X, self.y, X, y))
         else:
-            found = self.system.seen(X, y, self._lengths, False)
+            found = self.system.outside(X, y, self._lengths)
         return self._stated(found, X, y, floor)
 
     def refined(self, X: NDArray, y: NDArray, inside: bool, floor: float) -> Without:
@@ -216,16 +211,14 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
     if system is not None:
         theta, lengths = system.theta, Lengths(precision) if moves else None
         answers = system.inside(X, y, lengths)
-        small = np.flatnonzero(parameters_too_rough(np.ones(len(y)), answers.rough) & (answers.leverage < 1))
-        if len(small):
-            answers.pasted(system.seen(X[small], y[small], lengths, True), small)
     else:
         theta = _theta_in_balls(X, y, alpha, fit_intercept)
     return DualFit(X, y, alpha, fit_intercept, precision, moves, theta, system, answers)
 
 
 def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> Floats:
-    from perinstance.models.linear.dual_balls import LAST_PRECISIONS, PRECISIONS, BallSystem, WideRows
+    from perinstance.models.linear.dual_balls import BallSystem, WideRows
+    from perinstance.models.linear.open_people import LAST_PRECISIONS, PRECISIONS
 
     for bits in PRECISIONS + LAST_PRECISIONS:
         with working_precision(bits):
@@ -236,28 +229,6 @@ def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> 
         "the rows are so far apart in size, beside the penalty, that the estimate could not be computed; "
         "divide the largest columns by a public constant, or use a larger alpha"
     )
-
-
-def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAnswers | None:
-    """Answer for rows X, y of the data whom a fit by columns left open; None where that road is the better one."""
-    alpha, p = float(fit.penalty[0]), len(fit.theta)
-    if not alpha > 0 or not 3 <= fit.n_people <= min(2 * p, MAX_PEOPLE):
-        return None
-    everyone, targets = sweep.fold(partial(gather, why="an n x n system holds everybody; use fewer columns")).table()
-    work = len(X) * float(p) ** 2 * (p + fit.n_people)
-    limit = next(limit for most, limit in MOST_ETA if work <= most)
-    system = DualSystem.of(everyone, targets, alpha, fit.fit_intercept)
-    if system is None or not system.eta < limit:
-        return None
-    lengths = None if fit.precision is None else Lengths(fit.precision)
-    answers = system.inside(everyone, targets, lengths).picked(positions(everyone, targets, X, y))
-    # a leverage so large that the unit vectors' rounding counts, or so small that it is a difference of near numbers
-    some = X.any(axis=1) | fit.fit_intercept
-    if not (answers.steady < 4 * limit).all() or (
-        work <= MOST_ETA[0][0] and not (answers.rough[some] < 4 * limit).all()
-    ):
-        return None
-    return answers
 
 
 def positions(everyone: Floats, targets: Floats, X: Floats, y: Floats) -> NDArray[np.intp]:
