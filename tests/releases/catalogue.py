@@ -51,6 +51,7 @@ CATALOGUE = {
     "unclipped path": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, clip=None, noise=4.0, publish="all")),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
+    "private gram": Example(pi.PrivateGram(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
     "private logistic": Example(pi.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0), y=CLASSES),
 }
 #: Those that promise: their noise is drawn anew in every audit, and the losses are a reading at what was drawn. Written
@@ -61,6 +62,7 @@ PROMISED = {
     "filtered descent",
     "adaops",
     "adassp",
+    "private gram",
     "private logistic",
 }
 

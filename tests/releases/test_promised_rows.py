@@ -20,6 +20,7 @@ from perinstance.releases.promises.looks import opening
 from perinstance.sampling import fixed_rows
 
 RELEASES = [pi.AdaSSP(x_bound=1.0, y_bound=2.0), pi.AdaOPS(x_bound=1.0, y_bound=2.0)]
+RELEASES += [pi.PrivateGram(x_bound=1.0, y_bound=2.0), pi.PrivateGram(x_bound=1.0, y_bound=2.0, fit_intercept=False)]
 PER_COLUMN = [pi.AdaSSP(x_bound=[(0, 9), 2.0, (-1, 3)], y_bound=(0, 7)), pi.AdaOPS(x_bound=[1, 2, 3], y_bound=(0, 7))]
 PER_COLUMN += [pi.AdaSSP(epsilon=20.0, x_bound=[(0, 9), 2.0, (-1, 3)], y_bound=(0, 7), intervals="robust")]
 WIDE = [pi.AdaSSP(x_bound=1e100, y_bound=1e-100), pi.AdaOPS(x_bound=1e-100, y_bound=1e100, n_public=10)]

@@ -22,6 +22,7 @@ SUMS = {"totals_", "column_totals_", "gram_", "moments_"}
 PUBLISHED = {
     "OutputPerturbation": LINEAR | {"classes_"},
     "PosteriorSample": LINEAR,
+    "PrivateGram": LINEAR | {"moments_", "privacy_"},
     "ObjectivePerturbation": LINEAR | {"classes_"},
     "LaplacePosterior": LINEAR | {"classes_"},
     "GaussianProcessSample": {"values_"},

@@ -18,7 +18,7 @@ coefficient to which that matters has no interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,7 +135,19 @@ def averaged_slopes(
     )
 
 
-def normal_curvature(gram: Floats, weight: float, theta: Floats) -> Floats:
+def slope_curvature(score: Floats) -> Floats:
+    """Return h of the bounded slopes."""
+    return 0.5 * np.minimum(expit(score), expit(-score))
+
+
+def logistic_curvature(score: Floats) -> Floats:
+    """Return h of the logistic loss."""
+    return expit(score) * expit(-score)
+
+
+def normal_curvature(
+    gram: Floats, weight: float, theta: Floats, h: Callable[[Floats], Floats] = slope_curvature
+) -> Floats:
     """Return ``sum h(x'theta) x x'`` for rows ``(u, weight)`` with normal u of the moments in the Gram matrix.
 
     By Stein's lemma, which says what a function of one direction does to second moments.
@@ -151,7 +163,7 @@ def normal_curvature(gram: Floats, weight: float, theta: Floats) -> Floats:
     along = along / deviation
     nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
     score = mean @ theta + deviation * nodes
-    heights = masses / masses.sum() * 0.5 * np.minimum(expit(score), expit(-score))
+    heights = masses / masses.sum() * h(score)
     h0, h1, h2 = (float(heights @ nodes**k) for k in range(3))
     mixed = np.outer(mean, along)
     rest = spread - np.outer(along, along)

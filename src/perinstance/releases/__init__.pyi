@@ -12,4 +12,6 @@ from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbati
 from .output_perturbation import OutputPerturbation as OutputPerturbation
 from .output_perturbation import StudentPerturbation as StudentPerturbation
 from .posterior_sample import PosteriorSample as PosteriorSample
+from .second_moments import PrivateGram as PrivateGram
+from .second_moments import private_gram as private_gram
 from .transformed_sum import SlowScalingSum as SlowScalingSum
