@@ -55,15 +55,6 @@ def _upper(x: mp.mpf, mean: mp.mpf, variance: mp.mpf) -> mp.mpf:
     return mp.erfc((x - mean) / mp.sqrt(2 * variance)) / 2
 
 
-def laplace_delta(D: float, epsilon: mp.mpf) -> mp.mpf:
-    """``P(S) - e^eps Q(S)`` of two Laplace distributions D apart."""
-    if epsilon >= D:
-        return mp.mpf(0)
-    if epsilon < -D:
-        return 1 - mp.exp(epsilon)
-    return 1 - mp.exp((mp.mpf(epsilon) - D) / 2)
-
-
 def with_gaussian(inner: Profile, nu: float, m: float, epsilon: float, fine: int = 2) -> mp.mpf:
     """Compose a profile with one more Gaussian coordinate: the integral of ``inner(epsilon - L(x))`` over P."""
     v, m, epsilon = 1 + mp.mpf(nu), mp.mpf(m), mp.mpf(epsilon)

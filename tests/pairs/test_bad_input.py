@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import GaussianShift, Pairs, SampledGaussian, compose, from_columns
+from perinstance.pairs import GaussianShift, SampledGaussian, compose, from_columns
 from perinstance.pairs.composition import pairs_of_promise
 
 from .test_catalogue import CATALOGUE
@@ -109,9 +109,6 @@ def test_no_list_of_pairs_is_made_of_it():
     all_refused(lambda value: from_columns({"distance": value, "kind": ["exact"]}, "shift/1"), "distance")
     all_refused(lambda value: pairs_of_promise(value, 1e-6, 1), "epsilon")
     all_refused(lambda value: pairs_of_promise(1.0, value, 1), "delta")
-
-
-def test_pairs_of_two_people_are_no_list_of_two_releases():
     with pytest.raises(InvalidInput, match="list of pairs"):
         compose(GaussianShift([1.0, 2.0]))
 
@@ -148,18 +145,6 @@ def test_steps_rates_and_distances_have_their_ranges():
     for steps in (2.5, -1, np.inf, 2.0**54):
         with pytest.raises(InvalidInput, match="steps"):
             SampledGaussian(0.1, 1.0, steps)
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_nobody_is_somebody(name):
-    """Empty columns are pairs of nobody, whatever numpy takes an empty list for."""
-    none = CATALOGUE[name][:0]
-    assert len(none) == 0 and none.epsilon(1e-6).shape == (0,) and isinstance(none, Pairs)
-    if name in SINGLE:
-        parameters = {column: values.tolist() for column, values in none.parameters().items()}
-        shapes = {values.ndim for values in none.parameters().values()}
-        if shapes == {1}:
-            assert len(type(none)(**parameters, kind=[])) == 0
 
 
 def test_words_of_a_frame_are_words():

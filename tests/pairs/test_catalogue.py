@@ -183,12 +183,3 @@ def test_other_bad_input_is_refused(pairs):
         pairs.attack_power(1.2)
     with pytest.raises(PerinstanceError):
         type(pairs).concatenate([])
-
-
-@every
-def test_a_common_delta_and_one_each_agree_for_many_people(pairs):
-    """From 512 people on the first way goes through tables."""
-    picks = np.arange(600) % len(pairs)
-    if type(pairs) in (GaussianShift, LaplaceShift, PosteriorSamplePair):
-        many = pairs[picks]
-        assert many.epsilon(1e-6) == pytest.approx(many.epsilon(np.full(600, 1e-6)), rel=1e-9)

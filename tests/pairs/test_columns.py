@@ -76,11 +76,6 @@ def test_through_a_parquet_file(pairs, tmp_path):
     assert same(from_columns(columns, read.schema.metadata[b"pairs"].decode()), pairs)
 
 
-@every
-def test_a_schema_is_a_line_of_text(pairs):
-    assert PairSchema.parse(str(pairs.schema())) == pairs.schema()
-
-
 @pytest.mark.parametrize("text", ["", "shift", "shift/", "shift/x", "shift/1(", "composed/1(shift)", "Shift/1"])
 def test_unreadable_schemas_are_refused(text):
     with pytest.raises(InvalidInput, match="schema must read like"):

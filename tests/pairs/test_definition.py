@@ -95,22 +95,6 @@ def test_renyi_is_the_integral(case, alpha):
         assert got == pytest.approx(value, rel=2e-5, abs=1e-9), direction
 
 
-@pytest.mark.parametrize("direction", ["without", "with"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_kl_is_the_limit_of_renyi(case, direction):
-    pairs = pairs_of(case)
-    assert pairs.renyi(1 + 1e-9, direction).item() == pytest.approx(pairs.kl(direction).item(), rel=1e-6)
-
-
-@pytest.mark.parametrize("D", [1e-6, 0.1, 1.0, 5.0, 40.0])
-def test_zcdp_is_the_largest_ratio(D):
-    orders = 1 + np.logspace(-6, 4, 300)
-    for pairs in (GaussianShift(np.full(300, D)), LaplaceShift(np.full(300, D))):
-        ratios = pairs.renyi(orders) / orders
-        assert ratios.max() <= pairs.zcdp()[0] * (1 + 1e-9)
-        assert ratios.max() == pytest.approx(pairs.zcdp()[0], rel=1e-4)
-
-
 def test_no_zcdp_for_a_posterior():
     assert PosteriorSamplePair([0.0, 1e-9, 3.0], [1.0, 0.0, 1.0]).zcdp().tolist() == [0.0, np.inf, np.inf]
     mu = 0.25  # orders from (1 + mu)/mu = 5 on diverge
@@ -130,20 +114,26 @@ def test_without_dominates_with(mu, rho, epsilons):
     assert (pairs.delta(-epsilons, "with") >= pairs.delta(-epsilons, "without") * (1 - 1e-9)).all()
 
 
-def test_more_residual_more_loss_and_more_leverage_up_to_one():
-    """MATH 1b: the profile grows with rho everywhere, with mu for mu <= 1, and not beyond."""
-    rng = np.random.default_rng(0)
-    mu, rho = 10 ** rng.uniform(-8, 0, 5000), 10 ** rng.uniform(-4, 3, 5000)
-    epsilons = PosteriorSamplePair(mu, rho).epsilon(1e-6)
-    assert (PosteriorSamplePair(mu, 1.1 * rho).epsilon(1e-6) >= epsilons).all()
-    assert (PosteriorSamplePair(np.minimum(1.1 * mu, 1), rho).epsilon(1e-6) >= epsilons * (1 - 1e-9)).all()
-    large = PosteriorSamplePair([20.0, 2000.0], [3.0, 3.0]).delta(0.5)
-    assert large[1] > 0 and not np.isnan(large).any()
+def bound(mu, rho, delta, factor):
+    """Theorem on one posterior sample, with ``factor log(2/delta)`` in both tail terms; as published, factor is 1."""
+    tail = factor * np.log(2 / delta)
+    return abs(mu * rho**2 / (1 + mu) - np.log1p(mu)) / 2 + mu * tail / 2 + np.sqrt(mu * tail) * rho
 
 
-def test_small_leverage_is_a_shift():
-    D = np.logspace(-4, 1.5, 40)
-    mu = 1e-14
-    posterior, shift = PosteriorSamplePair(np.full(40, mu), D / np.sqrt(mu)), GaussianShift(D)
-    assert posterior.epsilon(1e-6) == pytest.approx(shift.epsilon(1e-6), rel=1e-5, abs=1e-12)
-    assert posterior.attack_power(0.01) == pytest.approx(shift.attack_power(0.01), rel=1e-5)
+def test_as_published_it_is_below_the_exact_loss():
+    """The two cases of MATH section 3, and a large share of ordinary people."""
+    exact = PosteriorSamplePair([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6)
+    published = np.array([bound(0.01, 1.0, 1e-6, 1), bound(0.1, 10.0, 1e-6, 1)])
+    assert exact == pytest.approx([0.4795, 20.02], rel=1e-3)
+    assert published == pytest.approx([0.4535, 17.27], rel=1e-3)
+    assert (published < exact).all()
+    rng = np.random.default_rng(1)
+    mu, rho = 10 ** rng.uniform(-5, 0, 2000), 10 ** rng.uniform(-1, 2, 2000)
+    assert (bound(mu, rho, 1e-6, 1) < PosteriorSamplePair(mu, rho).epsilon(1e-6)).mean() > 0.3
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3, 0.1])
+def test_corrected_it_is_above_the_exact_loss(delta):
+    rng = np.random.default_rng(2)
+    mu, rho = 10 ** rng.uniform(-10, 4, 20_000), 10 ** rng.uniform(-4, 4, 20_000)
+    assert (bound(mu, rho, delta, 2) >= PosteriorSamplePair(mu, rho).epsilon(delta)).all()

@@ -1,4 +1,4 @@
-"""Edges of the three closed-form pairs: zero, infinity, kinds, no people, wrong parameters."""
+"""Edges of the closed-form pairs: zero, infinity, kinds, no people, wrong parameters; Student noise by slices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 from hypothesis import given
+from scipy import integrate, special, stats
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import (
@@ -154,18 +155,6 @@ def test_a_huge_leverage_has_a_huge_finite_loss(mu, rho, delta):
     assert mu * 1e-33 < pairs.epsilon(delta).item() < mu * 1e4 and pairs.kind == "upper"
 
 
-def test_epsilon_near_its_begin_q_over_p():
-    """delta next to its largest value, of a wide P: the part of P between the thresholds was known to few digits."""
-    rng = np.random.default_rng(3)
-    mu, epsilon = 10 ** rng.uniform(2, 12, 400), 10 ** rng.uniform(-6, 0.5, 400)
-    rho = np.sqrt(mu) * 10 ** rng.uniform(-12, 0.7, 400)
-    pairs = PosteriorSamplePair(mu, rho)
-    delta = np.minimum(pairs.delta(epsilon, "with"), 1 - 1e-15)
-    got = pairs.epsilon(delta, "with")
-    for person in zip(mu.tolist(), rho.tolist(), got.tolist(), delta.tolist(), strict=True):
-        assert truth.epsilon_is_right(truth.posterior_delta, (*person[:2], True), *person[2:]), person
-
-
 def test_labels_beyond_the_range_of_exact_answers():
     large = [1e12, 1e13, 1e151, 1.7976931348623157e308, np.inf]
     expected = ["exact", "upper", "upper", "upper", "exact"]
@@ -183,16 +172,6 @@ def test_labels_beyond_the_range_of_exact_answers():
         ObjectivePair([1e10], [1.0], [1e10], [1e10]).kind == "upper"
         and GeneralGaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
     )
-
-
-def test_more_distance_more_loss():
-    D = np.logspace(-8, 4, 3000)
-    for pairs in (GaussianShift(D), LaplaceShift(D), PosteriorSamplePair(np.full(3000, 0.01), D)):
-        for delta in (1e-12, 1e-6, 0.3):
-            epsilons = pairs.epsilon(delta)
-            assert (np.diff(epsilons) >= -1e-12 * epsilons[1:]).all()
-        assert (np.diff(pairs.delta(0.1)) >= -1e-12).all()
-        assert (np.diff(pairs.attack_power(0.05)) >= -1e-12).all()
 
 
 def test_kinds():
@@ -219,17 +198,6 @@ def test_bad_parameters_are_refused(bad):
     ):
         with pytest.raises(InvalidInput):
             make(bad)
-
-
-def test_lengths_must_agree_or_be_one():
-    assert len(PosteriorSamplePair([0.1, 0.2], 1.0)) == 2 and len(PosteriorSamplePair([], [])) == 0
-    with pytest.raises(InvalidInput, match="length"):
-        PosteriorSamplePair([0.1, 0.2], [1.0, 1.0, 1.0])
-
-
-def test_only_one_type_is_concatenated():
-    with pytest.raises(InvalidInput, match="one type"):
-        GaussianShift.concatenate([GaussianShift([1.0]), LaplaceShift([1.0])])
 
 
 def test_nobody_changes_the_pairs():
@@ -260,3 +228,67 @@ def test_threads_share_the_tables():
     with ThreadPoolExecutor(8) as pool:
         parts = np.array(list(pool.map(pairs.epsilon, [3.7e-7] * 8)))
     assert (parts == parts[0]).all() and (parts > 0).any()
+
+
+def ball(low, high, nu, d):
+    """The probability of a ball that meets the axis at low and high: ``|y|^2`` given the first coordinate is a beta."""
+
+    def slice_(s):
+        u = max((high - s) * (s - low), 0.0) / (nu + s * s)
+        return stats.t.pdf(s, nu) * special.betainc((d - 1) / 2, (nu + 1) / 2, u / (1 + u))
+
+    ends = np.unique(np.clip([low, -30, -10, -5, -2, -1, 0, 1, 2, 5, 10, high], low, high))
+    parts = zip(ends[:-1], ends[1:], strict=True)
+    return sum(integrate.quad(slice_, a, b, epsabs=1e-14, epsrel=1e-12, limit=400)[0] for a, b in parts)
+
+
+def several_dimensions(D, nu, d, epsilon):
+    c = np.exp(2 * epsilon / (nu + d))
+    middle, root = -D / (c - 1), np.sqrt(D * D * c / (c - 1) ** 2 - nu)
+    low, high = middle - root, middle + root
+    return ball(low, high, nu, d) - np.exp(epsilon) * ball(low - D, high - D, nu, d)
+
+
+@pytest.mark.parametrize(
+    ("D", "nu", "d"), [(1.0, 5.0, 3), (0.3, 2.5, 2), (4.0, 8.0, 10), (0.5, 0.5, 2), (0.02, 3.0, 5), (1.0, 1.0, 20)]
+)
+def test_several_dimensions_by_slices_of_the_ball(D, nu, d):
+    pairs = StudentShift([D], nu, d)
+    top = float(pairs.epsilon(0.0)[0])
+    for share in (0.05, 0.4, 0.8):
+        truth = several_dimensions(D, nu, d, share * top)
+        assert pairs.delta(share * top)[0] == pytest.approx(truth, rel=1e-12, abs=1e-13)
+    assert pairs.tv()[0] == pytest.approx(2 * stats.t.cdf(D / 2, nu) - 1, rel=1e-12)
+
+
+def test_epsilon_passes_its_own_delta_and_is_close():
+    rng = np.random.default_rng(0)
+    D, nu, d = 10 ** rng.uniform(-4, 1, 20), 10 ** rng.uniform(-0.3, 1, 20), rng.integers(1, 6, 20).astype(float)
+    pairs = StudentShift(D, nu, d)
+    top = pairs.epsilon(0.0)
+    np.testing.assert_allclose(top, (nu + d) * np.arcsinh(D / (2 * np.sqrt(nu))), rtol=1e-14)
+    assert (pairs.delta(top) == 0).all()
+    for delta in (1e-12, 1e-6, 1e-2):
+        epsilon = pairs.epsilon(delta)
+        assert ((epsilon <= top) & (pairs.delta(epsilon) <= delta)).all()
+        less = epsilon * (1 - 1e-9)
+        assert (pairs.delta(less)[epsilon > 0] > delta).all()
+
+
+def test_many_degrees_of_freedom_are_gaussian_noise():
+    pairs = StudentShift([0.3, 1.0], 3000.0, 1)
+    np.testing.assert_allclose(pairs.epsilon(1e-3), GaussianShift([0.3, 1.0]).epsilon(1e-3), rtol=2e-2)
+    np.testing.assert_allclose(pairs.tv(), GaussianShift([0.3, 1.0]).tv(), rtol=1e-3)
+
+
+def test_ends():
+    pairs = StudentShift([0.0, np.inf, 1e-200], 5.0, 2)
+    assert list(pairs.epsilon(1e-6)) == [0.0, np.inf, 0.0] and list(pairs.epsilon(0.0))[:2] == [0.0, np.inf]
+    assert list(pairs.delta(1.0)) == [0.0, 1.0, 0.0] and pairs.delta(np.inf)[0] == 0.0
+    assert list(pairs.renyi(2.0))[:2] == [0.0, np.inf] and list(pairs.attack_power(0.0)) == [0.0, 1.0, 0.0]
+    assert list(pairs.attack_power(1.0)) == [1.0, 1.0, 1.0] and len(StudentShift([], 5.0, 2)) == 0
+    with pytest.raises(InvalidInput, match="StudentShift pairs have no characteristic function"):
+        pairs + GaussianShift([0.1, 0.1, 0.1])
+    for nu, d in [(0.0, 1), (1e9, 1), (5.0, 0), (5.0, 1.5), (5.0, 1e9)]:
+        with pytest.raises(InvalidInput, match=r"degrees_of_freedom|dimension"):
+            StudentShift([0.1], nu, d)

@@ -11,9 +11,7 @@ import pytest
 from flint import arb
 
 from perinstance.pairs import Composed, GaussianShift, GeneralGaussian, LaplaceShift, PosteriorSamplePair, StudentShift
-from perinstance.pairs.base import Pairs
 from perinstance.pairs.bounded import Dominated
-from perinstance.pairs.closed_form.posterior_power import posterior_powers
 
 from . import truth
 
@@ -221,16 +219,6 @@ def test_power_against_a_posterior():
                 known = power * (arb(least) / rate).min(arb(1))
                 got = PosteriorSamplePair(m, r).attack_power(least).item()
                 assert arb(got) >= known.lower() and got <= (power * (1 + arb("1e-6"))).upper(), (m, r, width)
-
-
-def test_power_against_a_posterior_is_that_of_its_sum_of_losses():
-    """Two roads; the closed one leaves nobody ordinary to the other, which is compiled for half a minute."""
-    rng = np.random.default_rng(12)
-    mu, rho, rate = powers(rng, -9, 5), powers(rng, -5, 4), powers(rng, -6, -0.01)
-    closed = posterior_powers(mu, rho, rate)
-    known = ~np.isnan(closed)
-    np.testing.assert_allclose(closed[known], Pairs._power(PosteriorSamplePair(mu, rho), rate)[known], rtol=2e-8)
-    assert known.mean() > 0.4 and known[(rho > 0.01) & (rho < 30) & (mu > 1e-4) & (mu < 0.5) & (rate > 1e-3)].all()
 
 
 def student_delta(D, nu, epsilon):

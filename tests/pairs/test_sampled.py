@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from flint import arb, ctx
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair, SampledGaussian
 
-from .sampled_truth import one_step_delta, steps_delta
-
-#: Rate, distance, steps, delta, with, without: checked to thirteen digits when the mathematics was written down.
-CHECKED = [
-    (0.01, 1.0, 1000, 1e-6, 2.1245151711201, 1.5890887624649),
-    (0.01, 0.2, 1000, 1e-6, 0.249026011706159, 0.242555706809367),
-]
+from .truth import tail
 
 
-@pytest.mark.parametrize(("rate", "distance", "steps", "delta", "having", "without"), CHECKED)
-def test_checked_numbers(rate, distance, steps, delta, having, without):
-    pairs = SampledGaussian(rate, [distance], steps)
-    for direction, truth in (("with", having), ("without", without)):
-        (epsilon,) = pairs.epsilon(delta, direction)
-        assert 0 <= epsilon - truth * (1 - 1e-12) <= 1e-5 * truth
-
-
-def test_many_distances():
-    """Fifty steps each of twenty distances, checked when the mathematics was written down."""
-    pairs = SampledGaussian(0.01, np.arange(1, 21)[None] / 20, 50)
-    assert pairs.epsilon(1e-6, "with") == pytest.approx([1.14660038229], rel=1e-5)
+def one_step_delta(rate: float, distance: float, epsilon: float, direction: str) -> arb:
+    """``P(S) - e^epsilon Q(S)`` on the half-line where the log ratio exceeds epsilon >= 0."""
+    q, m, e = arb(rate), arb(distance), arb(epsilon)
+    if direction == "with":
+        edge = ((1 + e.expm1() / q).log() + m * m / 2) / m
+        return (1 - q) * tail(edge) + q * tail(edge - m) - e.exp() * tail(edge)
+    left = (-e).expm1() + q
+    if not left > 0:
+        return arb(0)
+    edge = ((left / q).log() + m * m / 2) / m
+    return tail(-edge) - e.exp() * ((1 - q) * tail(-edge) + q * tail(m - edge))
 
 
 def _is_right(epsilon, delta, profile, most=1e-9):
@@ -49,8 +41,6 @@ def _one_step_cases(n, seed):
 @pytest.mark.parametrize("n", [60, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("direction", ["with", "without"])
 def test_one_step_is_proved(direction, n):
-    from flint import ctx
-
     rate, distance, delta = _one_step_cases(n, 1)
     epsilon = SampledGaussian(rate, distance).epsilon(delta, direction)
     ctx.prec = 2600
@@ -65,8 +55,6 @@ def test_one_step_is_proved(direction, n):
 
 def test_one_step_that_is_next_to_never_sampled_is_not_below():
     """The logarithm of the rate and the shift's epsilon cancel."""
-    from flint import ctx
-
     random = np.random.default_rng(5)
     rate, distance = 10 ** -random.uniform(10, 120, 60), 10 ** random.uniform(-1, 1, 60)
     delta = rate * 10 ** -random.uniform(1, 150, 60)
@@ -83,8 +71,6 @@ def test_one_step_that_is_next_to_never_sampled_is_not_below():
 @pytest.mark.parametrize("direction", ["with", "without"])
 def test_delta_of_one_step_next_to_the_largest_loss(direction):
     """``1 - q`` and ``e^-epsilon`` cancel; what is left is of deltas far below the rate."""
-    from flint import ctx
-
     random = np.random.default_rng(6)
     rate, distance = 10 ** -random.uniform(0.01, 6, 200), 10 ** random.uniform(-1, 1.2, 200)
     epsilon = -np.log1p(-rate) * (1 - 10 ** -random.uniform(1, 15, 200))
@@ -98,68 +84,6 @@ def test_delta_of_one_step_next_to_the_largest_loss(direction):
                 assert truth * (1 - 1e-12) < found[i] < truth * 1.05, (rate[i], distance[i], epsilon[i])
     finally:
         ctx.prec = 53
-
-
-def _saddle_point(rate, distance, steps, epsilon, direction):
-    """Next to it: elsewhere the sum cancels to nothing in 160 bits."""
-    c, x = 2.0 ** np.arange(-3.0, 5.0, 0.25), np.linspace(-20.0, 70.0, 6001)
-    log_w = np.log1p(rate * np.expm1(distance * x - 0.5 * distance**2))
-    power = 1.0 + c if direction == "with" else -c
-    log = power[:, None] * log_w - 0.5 * x**2
-    top = log.max(axis=1)
-    K = top + np.log(np.exp(log - top[:, None]).sum(axis=1) * (x[1] - x[0]) / np.sqrt(2.0 * np.pi))
-    return float(c[np.argmin(steps * K - c * epsilon - np.log(c * (1.0 + c)))])
-
-
-@pytest.mark.parametrize("n", [3, pytest.param(60, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("direction", ["with", "without"])
-def test_many_steps_agree_with_plain_sums(direction, n):
-    """Where the sums die along a line, in 160 bits."""
-    random = np.random.default_rng(2)
-    for _ in range(n):
-        rate, distance = 10 ** random.uniform(-2, -0.3), random.uniform(0.1, 1.5)
-        steps, delta = int(10 / rate * random.uniform(3, 30)), 10 ** random.uniform(-10, -1)
-        pairs = SampledGaussian(rate, [distance], steps)
-        (epsilon,) = pairs.epsilon(delta, direction)
-        if epsilon == 0.0:
-            continue
-        place = _saddle_point(rate, distance, steps, epsilon, direction)
-
-        def profile(e, case=(rate, distance, steps), place=place):
-            return steps_delta([case], e, direction, place, place / 64)
-
-        assert _is_right(epsilon, delta, profile, 1e-5), (rate, distance, steps, delta)
-
-
-people = st.tuples(
-    st.floats(-3.0, -0.1).map(lambda x: 10.0**x), st.floats(-1.5, 0.6).map(lambda x: 10.0**x), st.integers(20, 2000)
-)
-
-
-@settings(max_examples=8, deadline=None)
-@given(people, st.floats(-12.0, -1.0).map(lambda x: 10.0**x), st.sampled_from(["with", "without"]))
-def test_more_of_anything_costs_more(person, delta, direction):
-    """Epsilon grows with rate, distance and steps, falls with delta, and has a delta within its width of that asked."""
-    rate, distance, steps = person
-    pairs = SampledGaussian(
-        [rate, rate * 1.01, rate, rate, rate], [distance, distance, distance * 1.01, distance, distance],
-        [steps, steps, steps, steps + 1, 1],
-    )  # fmt: skip
-    epsilon = pairs.epsilon(delta, direction)
-    room = 2e-4 * epsilon[0] + 1e-13
-    assert (epsilon[1:4] >= epsilon[0] - room).all() and epsilon[4] <= epsilon[0] + room
-    assert pairs.epsilon(2 * delta, direction)[0] <= epsilon[0] + room
-    beyond = epsilon * (1 + 2e-4) + 1e-13  # both are bounds, and the width that is promised is that of epsilon
-    assert (pairs.delta(beyond, direction) <= delta * (1 + 1e-9)).all()
-
-
-def test_a_few_seldom_samples_lie_between_one_and_their_sum():
-    """A few seldom samples: the bound is above the sum of two closed forms' lower bound, and below their sum."""
-    pairs, once = SampledGaussian(1e-4, [1.0], 3), SampledGaussian(1e-4, [1.0])
-    for direction in ("with", "without"):
-        found = pairs.epsilon(1e-8, direction)
-        assert (once.epsilon(1e-8, direction) <= found).all()
-        assert (found <= 3 * once.epsilon(1e-8 / 3, direction) * (1 + 1e-5)).all()
 
 
 def test_a_rate_of_one_is_a_shift():
@@ -261,20 +185,6 @@ def test_googles_accountant_brackets_it():
         for pessimistic in (False, True)
     ]
     assert ends[0] <= found <= ends[1]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [dict(rate=1.5), dict(rate=-0.1), dict(rate=np.nan), dict(distance=np.inf), dict(steps=1.5), dict(steps=-1)],
-)
-def test_wrong_parameters_are_refused(wrong):
-    with pytest.raises(InvalidInput, match=next(iter(wrong))):
-        SampledGaussian(**{"rate": 0.1, "distance": 1.0, "steps": 2, **wrong})
-
-
-def test_nobody_is_nobody():
-    pairs = SampledGaussian([], [], [])
-    assert pairs.epsilon(1e-6).shape == pairs.delta(1.0).shape == pairs.attack_power(0.1).shape == (0,)
 
 
 def test_tiny_steps_have_a_bound():

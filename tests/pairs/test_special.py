@@ -11,8 +11,6 @@ from perinstance.numerics.compilation import kernel
 from perinstance.numerics.double_double import log1p_pair, two_product
 from perinstance.numerics.inline_exp_log import fast_exp, fast_log1p
 
-from .make_truth import mills_coefficients
-
 
 @pytest.fixture(autouse=True)
 def _sixty_digits():
@@ -22,6 +20,27 @@ def _sixty_digits():
 
 def exact_mills(x):
     return mp.sqrt(mp.pi / 2) * mp.exp(x * x / 2) * mp.erfc(x / mp.sqrt(2))
+
+
+def mills_coefficients(degree: int = 27) -> list[float]:
+    """Powers of y of the Chebyshev expansion of ``(x + 6) R(x)``, ``y = (x - 3)/(x + 6)``."""
+    points = 80
+    angles = [mp.pi * (2 * j + 1) / (2 * points) for j in range(points)]
+    values = []
+    for angle in angles:
+        x = 9 / (1 - mp.cos(angle)) - 6
+        values.append((x + 6) * mp.sqrt(mp.pi / 2) * mp.exp(x * x / 2) * mp.erfc(x / mp.sqrt(2)))
+    powers = [mp.mpf(0)] * (degree + 1)
+    before, now = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)]
+    for k in range(degree + 1):
+        c = (1 if k == 0 else 2) * mp.fsum(v * mp.cos(k * a) for v, a in zip(values, angles, strict=True)) / points
+        for j, value in enumerate(before):
+            powers[j] += c * value
+        after = [mp.mpf(0), *(2 * value for value in now)]
+        for j, value in enumerate(before):
+            after[j] -= value
+        before, now = now, after
+    return [float(power) for power in powers]
 
 
 def test_mills_coefficients_are_the_generated_ones():

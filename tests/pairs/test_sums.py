@@ -21,6 +21,17 @@ from perinstance.pairs import (
     PosteriorSamplePair,
     compose,
 )
+from perinstance.pairs.sums import profile
+from perinstance.pairs.sums.contour import integrate_along
+from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.saddlepoint import (
+    Losses,
+    highest,
+    place,
+    saddle,
+    slopes,
+)
+from perinstance.pairs.sums.solve import solve_one
 
 from . import sums, truth
 from .reference import objective_delta
@@ -59,16 +70,21 @@ def directions_in_turn(cases):
         yield pytest.param(*case, other, id=f"{case}-{other}", marks=pytest.mark.slow)
 
 
+def assert_solved(profile, epsilon, delta):
+    """The profile is at most delta at epsilon, and at least delta where the true epsilon must lie above."""
+    assert profile(epsilon) <= arb(delta)
+    lower = truth.lowest(epsilon)
+    assert lower <= 0 or profile(lower) >= arb(delta)
+
+
 @pytest.mark.parametrize(("person", "delta", "direction"), directions_in_turn(zip(OBJECTIVES, DELTAS, strict=True)))
 def test_objective_over_the_whole_range(person, delta, direction):
     pair = ObjectivePair(*([value] for value in person))
     epsilon = pair.epsilon(delta, direction)[0]
     with truth.digits(80):
         found = coordinates(person, direction)
+        assert_solved(lambda e: sums.spectral_delta(found, e, sharp(delta)), epsilon, delta)
         at = sums.spectral_delta(found, epsilon, sharp(delta))
-        assert at <= arb(delta)
-        lower = truth.lowest(epsilon)
-        assert lower <= 0 or sums.spectral_delta(found, lower, sharp(delta)) >= arb(delta)
         got = arb(pair.delta(epsilon, direction)[0])
         assert at * (1 - arb("1e-15")) <= got <= at * (1 + arb("1e-11")) or at < 1e-300
         if epsilon < 100:  # the flip of signs: a profile again
@@ -86,15 +102,12 @@ def test_objective_over_the_whole_range(person, delta, direction):
 def test_epsilon_next_to_nothing(nu, m, share):
     """A delta just below total variation: the loss is widely spread and epsilon is tiny."""
     pair = GeneralGaussian([nu], [m])
-    tv = pair.tv()[0]
-    delta = tv * (1 - share) if tv < 0.5 else 1 - (1 - tv) * (1 + share)
+    delta = just_below_total_variation(pair, share)
     epsilon = pair.epsilon(delta, "without")[0]
     with truth.digits(60):
         found = [(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)]
         accuracy = 1e-18 * min(1.0, 1.0 - delta)
-        assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
-        lower = truth.lowest(epsilon)
-        assert lower <= 0 or sums.spectral_delta(found, lower, accuracy) >= arb(delta)
+        assert_solved(lambda e: sums.spectral_delta(found, e, accuracy), epsilon, delta)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +128,7 @@ def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, sha
     with truth.digits(60):
         found = sums.exchanged([(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)])
         accuracy = 1e-18 * (1.0 - delta)
-        assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
-        assert sums.spectral_delta(found, truth.lowest(epsilon), accuracy) >= arb(delta)
+        assert_solved(lambda e: sums.spectral_delta(found, e, accuracy), epsilon, delta)
 
 
 def just_below_total_variation(pair, share):
@@ -151,9 +163,7 @@ def test_awkward_people_next_to_nothing(seed, people):
             with truth.digits(60):
                 there = found if direction == "without" else sums.exchanged(found)
                 accuracy = 1e-18 * (1.0 - delta)
-                assert sums.spectral_delta(there, epsilon, accuracy) <= arb(delta)
-                lower = truth.lowest(epsilon)
-                assert lower <= 0 or sums.spectral_delta(there, lower, accuracy) >= arb(delta)
+                assert_solved(lambda e, at=there, of=accuracy: sums.spectral_delta(at, e, of), epsilon, delta)
         checked += 1
 
 
@@ -179,9 +189,7 @@ def test_laplace_losses_next_to_nothing(posteriors, shifts, distances, share, di
         found = [(arb(mu), arb(rho) ** 2 * arb(mu) / (1 + arb(mu))) for mu, rho in posteriors]
         found += [(arb(0), arb(D) ** 2) for D in shifts]
         found = found if direction == "without" else sums.exchanged(found)
-        assert sums.mixed_rest(found, distances, epsilon) >= 1 - arb(delta)
-        lower = truth.lowest(epsilon)
-        assert lower <= 0 or sums.mixed_rest(found, distances, lower) <= 1 - arb(delta)
+        assert_solved(lambda e: 1 - sums.mixed_rest(found, distances, e), epsilon, delta)
 
 
 @pytest.mark.parametrize(
@@ -222,17 +230,7 @@ def test_sums_of_laplace_losses(distances):
         assert exact * (1 - arb("1e-15")) <= got <= exact * (1 + arb("1e-11")), (epsilon, got, exact)
     for delta in (1e-9, 1e-3, 0.1, 0.8, 1 - 1e-4, 1 - 1e-8):
         epsilon = pair.epsilon(delta)[0]
-        assert sums.laplaces_delta(distances, epsilon) <= arb(delta)
-        lower = truth.lowest(epsilon)
-        assert lower <= 0 or sums.laplaces_delta(distances, lower) >= arb(delta)
-
-
-def test_thirteen_laplace_distances_are_exact():
-    distances = np.geomspace(0.05, 0.3, 13).tolist()
-    pair = compose([LaplaceShift([D]) for D in distances])
-    assert pair.kind == "exact"
-    exact, got = sums.laplaces_delta(distances, 0.4, 60), arb(pair.delta(0.4)[0])
-    assert exact * (1 - arb("1e-14")) <= got <= exact * (1 + arb("1e-10"))
+        assert_solved(lambda e: sums.laplaces_delta(distances, e), epsilon, delta)
 
 
 def test_many_laplace_distances_beside_a_shift_are_exact():
@@ -259,3 +257,47 @@ def test_the_slow_roads_agree():
             exact = sums.spectral_delta(coordinates((0.1, 1.0, 2.0, 0.03), direction), 0.5)
             assert abs(float(exact) / float(objective_delta(0.1, 1.0, 2.0, 0.03, 0.5, direction)) - 1) < 1e-13
     assert float(sums.laplaces_delta([0.7], 0.4)) == pytest.approx(-math.expm1(-0.15), rel=1e-14)
+
+
+def _rows(nu, m2):
+    """Return what the kernels take of one person's Gaussian coordinates."""
+    return tuple(part[0] for part in LossCoordinates.gaussian([nu], [np.sqrt(m2)]).losses[:4])
+
+
+def _people(count, seed, laplace):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        k = rng.integers(1, 6)
+        nu = np.where(rng.random(k) < 0.3, 0.0, 10 ** rng.uniform(-6, 6, k) * rng.choice([1, 1, -1], k))
+        nu = np.where(nu < 0, nu / (1 - nu), nu)
+        m2 = (10 ** rng.uniform(-6, 4, k) * (rng.random(k) < 0.8)) ** 2
+        lap = 10 ** rng.uniform(-4, 2, laplace)
+        delta = 10 ** rng.uniform(-290, 0) if rng.random() < 0.5 else 10 ** rng.uniform(-12, 0)
+        times = rng.integers(1, 4, laplace).astype(float)
+        if (nu != 0).any() or m2.any() or laplace:
+            yield _rows(nu, m2), (lap, times), delta
+
+
+@pytest.mark.parametrize(("laplace", "count"), [(0, 200), (2, 60)])
+def test_the_integral_does_not_depend_on_the_contour(laplace, count):
+    compared = 0
+    for rows, laps, delta in _people(count, 5, laplace):
+        person = Losses(*rows, *laps)
+        epsilon = solve_one(delta, person)
+        log_delta, rate, error = profile.above(epsilon, person)
+        if not -690 < log_delta < 0 or error > 1e-6:
+            continue  # at the end of a bounded loss a rounding of epsilon is all there is
+        if epsilon > 0:
+            rounded = rate * (4e-10 * epsilon + 4e-13)  # what epsilon is raised by
+            assert math.log(delta) - 1e-8 - 8 * error - rounded <= log_delta <= math.log(delta)
+        top = highest(person.nu)
+        x = saddle(top, epsilon, person)
+        t, a, _top = place(x, top)
+        w = 1 / math.sqrt(sum(slopes(place(x, top), epsilon, person)[3:]) + 1 / t**2 + 1 / (1 + t) ** 2)
+        for off in (-0.4, 0.4):
+            here = place(x + off * w / (t * a if top > 0 else t), top)
+            t, a, _top = here
+            base, unit, other, total, _moved = integrate_along(here, epsilon, person)
+            assert abs(base + math.log(unit / math.pi * total) - log_delta) <= 2 * (error + other) + 1e-13
+            compared += 1
+    assert compared > count

@@ -6,11 +6,7 @@ units in the last place over the ranges stated.
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
+import numpy as np
 
 from perinstance.numerics.compilation import piece
 
@@ -20,26 +16,16 @@ _SHIFTER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, lef
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
-def _bits_of(typingctx, x):
+@piece
+def bits_of(x):
     """Return the bits of a float as an integer."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+    return np.float64(x).view(np.int64)
 
 
-def _float_of(typingctx, bits):
+@piece
+def float_of(bits):
     """Return the float with these bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-bits_of: Any = intrinsic(_bits_of)
-float_of: Any = intrinsic(_float_of)
+    return np.int64(bits).view(np.float64)
 
 
 @piece

@@ -320,11 +320,6 @@ SAME = 1e-15
 #: A difference is noise when it is smaller than this share of the numbers that cancelled in it.
 CANCELLED = 1e-12
 
-#: Edges of a box that are shorter than this, relatively, are taken whole where they are cut.
-SHORT_EDGE = 1e-6
-#: What interpolation along an edge may lose, relatively to the largest value at a corner: two units over SHORT_EDGE.
-EDGE_ERROR = 1e-8
-
 #: A fit's own estimate of its error is taken this many times where nothing but the fit is known of the data: it is an
 #: estimate, and a group adds up its errors.
 FIT_SAFETY = 16

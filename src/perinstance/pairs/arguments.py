@@ -35,6 +35,21 @@ def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Float
     return array
 
 
+def people_table(name: str, values: ArrayLike, each: str, *, signed: bool = False) -> Floats:
+    """Validate one parameter with several numbers per person, ``each`` of which is called so: no NaN."""
+    array = real_values(name, values)
+    if array.ndim != 2:
+        what = f"a row per person and a number per {each}"
+        raise InvalidInput(f"{name} must have {what}, got {array.ndim} dimensions; pass a 2-d array")
+    bad = (np.isnan(array) if signed else ~(array >= 0.0)).any(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} must be a number{'' if signed else ' >= 0'} (no NaN) per {each}, it is not for "
+            f"{int(bad.sum())} people, the first at position {int(bad.argmax())}"
+        )
+    return array
+
+
 def same_length(**arrays: Floats) -> tuple[Floats, ...]:
     """Broadcast parameters of length one to the others' length; anything else must agree."""
     lengths = {name: len(array) for name, array in arrays.items()}

@@ -53,15 +53,6 @@ class ColumnPairs(Pairs):
         for name, most in self.EXACT_UP_TO.items():
             self._bounded_only(getattr(self, "_" + name), most)
 
-    @classmethod
-    def of_checked(cls: type[Self], codes: NDArray[np.uint8], columns: Mapping[str, Floats]) -> Self:
-        """Put together what other pairs of this type already hold, piece by piece, without looking at it again."""
-        pairs = cls.__new__(cls)
-        for slot in cls.__slots__:
-            setattr(pairs, slot, columns[slot[1:]])
-        pairs._codes = codes
-        return pairs
-
     def _bounded_only(self, parameter: Floats, most: float) -> None:
         """Label as an upper bound whoever has a parameter beyond ``most``; one that is infinite costs exactly that."""
         if max(parameter.max(initial=0.0), -parameter.min(initial=0.0)) > most:
@@ -84,9 +75,15 @@ class ColumnPairs(Pairs):
 
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
-        """Put vectors of pairs of one type behind each other."""
+        """Put vectors of pairs of one type behind each other; tables of fewer columns are padded with zeros."""
         check_parts(cls, parts)
-        columns = {slot[1:]: np.concatenate([getattr(part, slot) for part in parts]) for slot in cls.__slots__}
+        columns = {}
+        for slot in cls.__slots__:
+            each = [getattr(part, slot) for part in parts]
+            if not cls.one_number_each:
+                k = max(table.shape[1] for table in each)
+                each = [np.pad(table, ((0, 0), (0, k - table.shape[1]))) for table in each]
+            columns[slot[1:]] = np.concatenate(each)
         return cls(kind=np.concatenate([part._codes for part in parts]), **columns)
 
     def parameters(self) -> dict[str, Floats]:
@@ -94,18 +91,35 @@ class ColumnPairs(Pairs):
         return {slot[1:]: getattr(self, slot[1:]) for slot in self.__slots__}
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return the parameters and the words of ``kind``, one entry per person: for files."""
-        return {**self.parameters(), "kind": self.kinds}
+        """Return the parameters and the words of ``kind``, one entry per person: for files.
+
+        A parameter of several numbers per person has a column for each: ``shift_1``, ``shift_2``, ...
+        """
+        columns: dict[str, NDArray[Any]] = {}
+        for name, values in self.parameters().items():
+            names = [name] if self.one_number_each else [f"{name}_{j + 1}" for j in range(values.shape[1])]
+            columns |= zip(names, [values] if self.one_number_each else values.T, strict=True)
+        return {**columns, "kind": self.kinds}
 
     @classmethod
     def _stored_names(cls, given: set[str]) -> set[str]:
         """Return the columns that ``to_columns`` writes; ``given`` are those of a file, which may say how many."""
-        return {slot[1:] for slot in cls.__slots__} | {"kind"}
+        names = [slot[1:] for slot in cls.__slots__]
+        if not cls.one_number_each:
+            k = sum(name.startswith(f"{names[0]}_") for name in given)
+            names = [f"{name}_{j + 1}" for name in names for j in range(k)]
+        return {*names, "kind"}
 
     @classmethod
     def _from_stored(cls: type[Self], columns: Mapping[str, Any]) -> Self:
         """Rebuild the pairs from columns of one length, all of them there."""
-        return cls(**columns)
+        if cls.one_number_each:
+            return cls(**columns)
+        k, n = (len(columns) - 1) // len(cls.__slots__), len(columns["kind"])
+        tables = {
+            slot[1:]: np.reshape([columns[f"{slot[1:]}_{j + 1}"] for j in range(k)], (k, n)).T for slot in cls.__slots__
+        }
+        return cls(kind=columns["kind"], **tables)
 
     def _with(self: Self, **changed: Floats) -> Self:
         """Return the same people with other parameters."""

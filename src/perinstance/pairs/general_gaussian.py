@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +12,7 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, UNDERFLOWN
-from perinstance.pairs.arguments import Direction, check_parts, spread
+from perinstance.pairs.arguments import Direction, people_table, spread
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.posterior_sample import PosteriorSamplePair
@@ -52,7 +51,7 @@ class GeneralGaussian(ColumnPairs):
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return two tables of one shape, each variance positive."""
-        tables = {name: _coordinates(name, values) for name, values in columns.items()}
+        tables = {name: people_table(name, values, "coordinate", signed=True) for name, values in columns.items()}
         excess, shift = tables["excess"], tables["shift"]
         if excess.shape != shift.shape:
             raise InvalidInput(
@@ -105,38 +104,6 @@ class GeneralGaussian(ColumnPairs):
         m = np.einsum("nji,nj->ni", basis, np.linalg.solve(R, (mean_p - mean_q)[:, :, None])[:, :, 0])
         return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
 
-    @classmethod
-    def concatenate(cls, parts: list[GeneralGaussian]) -> GeneralGaussian:
-        """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
-        check_parts(cls, parts)
-        k = max(part._excess.shape[1] for part in parts)
-        return super().concatenate([part._padded(k) for part in parts])
-
-    def _padded(self, k: int) -> GeneralGaussian:
-        """Return the same pairs in k coordinates."""
-        more = ((0, 0), (0, k - self._excess.shape[1]))
-        return GeneralGaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._codes)
-
-    def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return ``excess_1``, ..., ``shift_1``, ... and the words of ``kind``, one entry per person: for files."""
-        k = self._excess.shape[1]
-        columns = {f"{name}_{j + 1}": table[:, j] for name, table in self.parameters().items() for j in range(k)}
-        return {**columns, "kind": self.kinds}
-
-    @classmethod
-    def _stored_names(cls, given: set[str]) -> set[str]:
-        k = sum(name.startswith("excess_") for name in given)
-        return {f"{name}_{j + 1}" for name in ("excess", "shift") for j in range(k)} | {"kind"}
-
-    @classmethod
-    def _from_stored(cls, columns: Mapping[str, Any]) -> GeneralGaussian:
-        k = (len(columns) - 1) // 2
-        excess, shift = (
-            np.reshape([columns[f"{name}_{j + 1}"] for j in range(k)], (k, len(columns["kind"]))).T
-            for name in ("excess", "shift")
-        )
-        return cls(excess, shift, columns["kind"])
-
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         """Whoever has one coordinate, of a larger variance, is a posterior sample, which has a closed form."""
         nu, m = self._excess.sum(axis=1), np.abs(self._shift).sum(axis=1)
@@ -154,21 +121,6 @@ class GeneralGaussian(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """The coordinates as they are."""
         return LossCoordinates.gaussian(self._excess, self._shift)
-
-
-def _coordinates(name: str, values: ArrayLike) -> Floats:
-    array = real_values(name, values)
-    if array.ndim != 2:
-        raise InvalidInput(
-            f"{name} must have shape (people, coordinates), got {array.ndim} dimensions; pass a 2-d array"
-        )
-    bad = np.isnan(array).any(axis=1)
-    if bad.any():
-        raise InvalidInput(
-            f"{name} must be a number in each coordinate, got NaN for {int(bad.sum())} people, "
-            f"the first at position {int(bad.argmax())}"
-        )
-    return array
 
 
 def _symmetric(a: NDArray[np.floating[Any]]) -> Floats:

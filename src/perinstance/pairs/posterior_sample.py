@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
 from perinstance.pairs.closed_form.epsilon import posterior_epsilons
-from perinstance.pairs.closed_form.posterior_power import posterior_powers
-from perinstance.pairs.closed_form.profile import posterior_deltas
+from perinstance.pairs.closed_form.profile import posterior_deltas, posterior_powers
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates

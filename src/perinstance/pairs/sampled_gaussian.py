@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
-from perinstance.pairs.arguments import Direction, check_parts, noise_factor, spread
+from perinstance.pairs.arguments import Direction, noise_factor, people_table, spread
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
@@ -79,7 +79,11 @@ class SampledGaussian(ColumnPairs):
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return three tables of one shape."""
-        tables = {name: _table(name, values) for name, values in columns.items()}
+        tables = {}
+        for name, values in columns.items():
+            array = real_values(name, values)
+            array = np.atleast_1d(array)[:, None] if array.ndim < 2 else array
+            tables[name] = people_table(name, array, "kind of step")
         try:
             shape = np.broadcast_shapes(*(table.shape for table in tables.values()))
         except ValueError:
@@ -97,39 +101,6 @@ class SampledGaussian(ColumnPairs):
         if not ((steps == np.floor(steps)) & (steps <= MOST_STEPS)).all():
             raise InvalidInput("steps must be whole numbers of steps; pass how often each kind was taken")
         return tables
-
-    @classmethod
-    def concatenate(cls, parts: list[SampledGaussian]) -> SampledGaussian:
-        """Put vectors of pairs behind each other; those with fewer kinds of steps are padded."""
-        check_parts(cls, parts)
-        k = max(part._rate.shape[1] for part in parts)
-        return super().concatenate([part._padded(k) for part in parts])
-
-    def _padded(self, k: int) -> SampledGaussian:
-        """Return the same pairs in k kinds of steps."""
-        more = ((0, 0), (0, k - self._rate.shape[1]))
-        rate, distance, steps = (np.pad(table, more) for table in (self._rate, self._distance, self._steps))
-        return type(self)(rate, distance, steps, self._codes)
-
-    def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return ``rate_1``, ..., ``distance_1``, ..., ``steps_1``, ... and the words of ``kind``: for files."""
-        k = self._rate.shape[1]
-        columns = {f"{name}_{j + 1}": table[:, j] for name, table in self.parameters().items() for j in range(k)}
-        return {**columns, "kind": self.kinds}
-
-    @classmethod
-    def _stored_names(cls, given: set[str]) -> set[str]:
-        k = sum(name.startswith("rate_") for name in given)
-        return {f"{name}_{j + 1}" for name in ("rate", "distance", "steps") for j in range(k)} | {"kind"}
-
-    @classmethod
-    def _from_stored(cls, columns: Mapping[str, Any]) -> SampledGaussian:
-        k = (len(columns) - 1) // 3
-        rate, distance, steps = (
-            np.reshape([columns[f"{name}_{j + 1}"] for j in range(k)], (k, len(columns["kind"]))).T
-            for name in ("rate", "distance", "steps")
-        )
-        return cls(rate, distance, steps, columns["kind"])
 
     def coordinates(self) -> LossCoordinates:
         """Sampled steps; those of rate 1 (and beyond ``FAR``) are one Gaussian shift, ``sqrt(sum steps m^2)``."""
@@ -275,19 +246,3 @@ def _squared(distance: Floats) -> Floats:
 
 def _sides(direction: Direction) -> tuple[str, ...]:
     return ("with", "without") if direction == "worst" else (direction,)
-
-
-def _table(name: str, values: ArrayLike) -> Floats:
-    array = real_values(name, values)
-    array = np.atleast_1d(array)[:, None] if array.ndim < 2 else array
-    if array.ndim != 2:
-        raise InvalidInput(
-            f"{name} must have shape (people, kinds of steps), got {array.ndim} dimensions; pass a 2-d array"
-        )
-    bad = ~(array >= 0.0).all(axis=1)
-    if bad.any():
-        raise InvalidInput(
-            f"{name} must be a number >= 0 in each kind of step, it is not for {int(bad.sum())} people, "
-            f"the first at position {int(bad.argmax())}"
-        )
-    return array

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation import kernel
@@ -30,6 +31,7 @@ from perinstance.numerics.rounding import (
     LEAST_PARAMETER,
     MILLS_ERROR,
     PROFILE_ROUNDING,
+    SETTLED_POWER,
     UNDERFLOWN_PROFILE,
     UNIT,
 )
@@ -40,6 +42,8 @@ HUGE = 1e150
 NO_LEVERAGE = 2.0**-80
 #: From this threshold on the normal density underflows.
 BEYOND = 39.0
+#: Halvings of the bracket of the best test's threshold.
+HALVINGS = 60
 
 
 def as_posterior(distance: Floats) -> tuple[Floats, Floats]:
@@ -124,3 +128,38 @@ def shift_deltas(distance: Floats, epsilon: Floats) -> Floats:
     out = np.empty(len(distance))
     posterior_deltas(mu, rho, np.ascontiguousarray(epsilon), out)
     return out
+
+
+def posterior_powers(leverage: Floats, residual: Floats, rate: Floats) -> Floats:
+    """Return the power of the best test of each posterior sample at a rate in (0, 1), rounded up.
+
+    NaN where too many digits cancel. The test is ``|w| < c``. With ``t = (c - rho)/sqrt(mu)``, ``k = sqrt(1 + mu)``,
+    ``m = rho sqrt(mu/(1 + mu))`` and A the samples below c,
+
+        P(A) = Phi(t) - Phi(-t - 2 m k/mu),    Q(A) = Phi(k t + m) - Phi(-k t - m (2 + mu)/mu),
+        epsilon = log q/p at c = (log(1 + mu) - m^2 - 2 m k t - mu t^2)/2.
+
+    ``Q(A) + e^epsilon (r - P(A))`` bounds the power at a rate r whatever t is, and is the power where ``P(A) = r``
+    (Neyman and Pearson's lemma): an error of t counts by its square.
+    """
+    with np.errstate(all="ignore"):
+        k, m = np.sqrt(1.0 + leverage), residual * np.sqrt(leverage / (1.0 + leverage))
+        beyond, beyond_q = 2.0 * m * k / leverage, m * (2.0 + leverage) / leverage
+        low, high = np.maximum(ndtri(rate), -0.5 * beyond), ndtri(0.5 * (1.0 + rate))
+        for _ in range(HALVINGS):
+            t = 0.5 * (low + high)
+            enough = ndtr(t) - ndtr(-t - beyond) >= rate
+            low, high = np.where(enough, low, t), np.where(enough, t, high)
+        t = high
+        ends = np.stack([t, -t - beyond, k * t + m, -k * t - beyond_q])
+        sizes = np.stack([np.abs(t), np.abs(t) + beyond, k * np.abs(t) + m, k * np.abs(t) + beyond_q])
+        tails = ndtr(ends)
+        lost = tails * (PROFILE_ROUNDING * (5.0 + ends**2) + 8.0 * UNIT * sizes * (1.0 + np.abs(ends)))
+        terms = np.stack([np.log1p(leverage), m**2, 2.0 * m * k * np.abs(t), leverage * t**2])
+        factor = np.exp(0.5 * (terms[0] - terms[1] - np.copysign(terms[2], t) - terms[3]))
+        rest = rate - (tails[0] - tails[1])
+        charge = (
+            lost[2] + lost[3] + factor * (lost[0] + lost[1] + 8.0 * UNIT * np.abs(rest) * (1.0 + terms.sum(axis=0)))
+        )
+        power = tails[2] - tails[3] + factor * rest + charge
+        return np.where(charge <= SETTLED_POWER * power, power * (1.0 + 4.0 * UNIT), np.nan)

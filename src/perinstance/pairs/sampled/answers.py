@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, SMALLEST, UNIT
 from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Asked, Laid, SharedLine, epsilons, lay, profiles
-from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
-from perinstance.pairs.sampled.renyi import PIECE, chernoff
+from perinstance.pairs.sampled.renyi import PIECE, add_cumulants, chernoff, plain_shifts
 from perinstance.pairs.sampled.step_tables import OWN, RUNGS, StepMoments, StepTables
 from perinstance.pairs.sums.coordinates import LossCoordinates
 

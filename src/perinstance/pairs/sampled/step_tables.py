@@ -17,8 +17,7 @@ from scipy.special import erf, erfc
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEVEL_SHARE, MIXED_MOMENTS
-from perinstance.pairs.sampled.noise_law import FEW_POINTS, NoiseLaw
-from perinstance.pairs.sampled.step_law import StepLosses
+from perinstance.pairs.sampled.step_law import FEW_POINTS, NoiseLaw, StepLosses
 from perinstance.pairs.sampled.steps import StepsTaken
 
 #: So many kinds have laws of their own, of those who ask together; more are between levels (changes the width).

@@ -72,11 +72,6 @@ class StepsTaken:
         return replace(self, over=not self.over)
 
     @property
-    def taken(self) -> Floats:
-        """All steps of each person."""
-        return np.asarray(self.steps.sum(axis=1))
-
-    @property
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether any step was taken."""
         return np.asarray((self.steps > 0.0).any(axis=1))

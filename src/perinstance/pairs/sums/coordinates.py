@@ -137,11 +137,6 @@ class LossCoordinates:
         """Return the same people, who took sampled steps as well."""
         return replace(self, sampled=sampled if sampled.rates.size else None)
 
-    def without_others(self) -> LossCoordinates:
-        """Return the same sampled steps without coordinates, for people who have none: there is less to carry about."""
-        names = ("nu", "nu_low", "v", "m2", "m2_low", "levels", "lap", "count")
-        return replace(self, **{name: getattr(self, name)[:, :0] for name in names})
-
     @classmethod
     def stack(cls, parts: list[LossCoordinates]) -> LossCoordinates:
         """Put the coordinates of independent releases side by side; equal Laplace distances are counted together."""

@@ -31,6 +31,7 @@ from perinstance.pairs.sums.saddlepoint import (
     divergence,
     highest,
     middle,
+    person,
     place,
     saddle,
     variance,
@@ -159,12 +160,8 @@ def delta_at(epsilon, losses, back):
 @kernel
 def deltas(epsilon, losses, back, out):
     """Fill in delta for each person."""
-    nu, v, m2, levels, lap, count = losses
-    back_nu, back_v, back_m2, back_levels, _lap, _count = back
     for i in range(out.size):
-        here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
-        there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-        out[i] = delta_at(epsilon[i], here, there)[0]
+        out[i] = delta_at(epsilon[i], person(losses, i), person(back, i))[0]
 
 
 @kernel
@@ -207,12 +204,7 @@ def powers(level, losses, back, out):
     The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``,
     equals the level. ``losses`` are those of Q over P here. Every epsilon gives an upper bound; the best is kept.
     """
-    nu, v, m2, levels, lap, count = losses
-    back_nu, back_v, back_m2, back_levels, _lap, _count = back
     for i in range(out.size):
-        if level[i] == 0.0 or level[i] == 1.0:
-            out[i] = level[i]
-        else:
-            here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
-            there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
-            out[i] = min(_power(level[i], here, there), 1.0)
+        out[i] = level[i]
+        if 0.0 < level[i] < 1.0:
+            out[i] = min(_power(level[i], person(losses, i), person(back, i)), 1.0)

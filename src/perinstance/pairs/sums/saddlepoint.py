@@ -46,6 +46,12 @@ class Losses(NamedTuple):
     count: Any
 
 
+@kernel
+def person(losses, i):
+    """Return the losses of one person."""
+    return Losses(losses.nu[i], losses.v[i], losses.m2[i], losses.levels[i], losses.lap[i], losses.count[i])
+
+
 class LinePlace(NamedTuple):
     """A place t on the real line, and its distance ``a = 1 - t top`` to the branch point of the largest nu."""
 

@@ -24,10 +24,10 @@ from perinstance.pairs.sums.coordinates import LossCoordinates
 from perinstance.pairs.sums.profile import above, below
 from perinstance.pairs.sums.saddlepoint import (
     FAR,
-    Losses,
     highest,
     largest_loss,
     minus_legendre,
+    person,
     place,
     slopes,
     variance,
@@ -111,9 +111,8 @@ def solve_one(delta, losses):
 @kernel
 def epsilons(delta, losses, known, out):
     """Fill in epsilon for each person, or ``known`` where that is at least as large."""
-    nu, v, m2, levels, lap, count = losses
     for i in range(out.size):
-        one = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
+        one = person(losses, i)
         if known[i] > 0.0 and known[i] < np.inf and delta[i] > 0.0 and delta[i] <= 0.5:
             found, target = above(known[i], one), math.log(delta[i])
             if found.log - target <= -(found.error + LOGARITHM * (1.0 + abs(target))):
