@@ -1,5 +1,9 @@
 """Nonsense is refused by name, nobody is told apart from somebody, and infinite losses stay infinite."""
 
+import subprocess
+import sys
+from dataclasses import is_dataclass
+
 import numpy as np
 import pytest
 
@@ -70,6 +74,9 @@ REFUSED = {
         RELEASE, lambda rng: (X, Y), (X[:1, :2], Y[:1]), draws=1
     ),
     "no features": lambda: analysis.worst_case_dp(RELEASE, 1e-6, n=10, d=0),
+    "fewer than nobody": lambda: analysis.worst_case_dp(RELEASE, 1e-6, n=-1, d=2),
+    "a data set without the last person": lambda: next(analysis.subsets(X, Y, 30, 1, np.random.default_rng(0))),
+    "a person who joins no data set": lambda: analysis.one_person(RELEASE, [1.0], 0.0, []),
     "half a person": lambda: analysis.worst_case_dp(RELEASE, 1e-6, n=2.5, d=2),
     "losses in words": lambda: analysis.moments(["HIV+"]),
     "a tail in words": lambda: analysis.share_above([1.0], "far"),
@@ -117,3 +124,25 @@ def test_one_person_is_enough():
     assert analysis.generalization([[0.1]], 1e-6).people == 1
     alone = analysis.one_person(RELEASE, X[0], 1.0, [(X[:1], Y[:1])])
     assert np.isfinite(alone.epsilon).all() and alone.kind == "exact"
+
+
+@pytest.mark.parametrize("name", analysis.__all__)
+def test_each_name_is_a_function_or_a_frozen_record(name):
+    thing = getattr(analysis, name)
+    assert callable(thing) and thing.__doc__
+    if isinstance(thing, type):
+        assert is_dataclass(thing) and thing.__dataclass_params__.frozen
+        if name not in ("Between", "KeyQuantity", "PrivateBound"):
+            assert {"kind", "assumptions"} <= set(thing.__dataclass_fields__), name
+
+
+def test_a_function_wins_over_the_module_of_its_name():
+    code = "import perinstance.analysis.worst_case, perinstance.analysis.random_tables as m;"
+    code += "from perinstance import analysis;"
+    code += "assert callable(analysis.everyone) and callable(analysis.one_person) and callable(analysis.group)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_not_there():
+    with pytest.raises(AttributeError):
+        analysis.nothing  # noqa: B018 - asking is the test

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from perinstance.analysis import generalization, over_random_tables, stability
+from perinstance.analysis import generalization, stability
 from perinstance.analysis.random_tables import joined
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
@@ -159,12 +159,3 @@ def test_assumptions_are_enforced():
         generalization([[0.1], [0.2]], 0.1, epsilon_target=[[0.1]])
     with pytest.raises(InvalidInput):
         generalization([[-0.1]], 0.1)
-
-
-def test_losses_of_a_prior_can_be_passed_on():
-    release = release_of("posterior", 1.0)
-    draw = sampler(np.array([0.5, 0.5]), 0.3, 1.0)
-    sample = over_random_tables(
-        release, lambda rng: draw(rng, 19), lambda rng: draw(rng, 5), DELTA, draws=6, rng=np.random.default_rng(0)
-    )
-    assert generalization(sample.epsilon, DELTA).datasets == 6

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.analysis import bootstrap, moments, quantile, share_above
+from perinstance.analysis import bootstrap, efficiency, moments, optimisation_error, quantile, share_above
 from perinstance.numerics.quantiles import attained_quantile
 
 LOSSES = st.lists(st.floats(0.0, 50.0), min_size=1, max_size=60)
@@ -43,17 +43,6 @@ def test_bootstrap_covers():
     assert ((hits / 300 > 0.90) & (hits / 300 < 0.99)).all()
 
 
-def test_a_bootstrapped_quantile_is_that_of_resamples():
-    """The Beta shortcut against resampling for real."""
-    rng = np.random.default_rng(1)
-    sample = rng.exponential(size=30)
-    quick = bootstrap(sample, 0.9, draws=20_000, rng=rng)
-    slow = [np.quantile(rng.choice(sample, 30), 0.9, method="inverted_cdf") for _ in range(20_000)]
-    for value, share in ((quick.low[0], 0.025), (quick.high[0], 0.975)):
-        low, high = np.quantile(slow, [share - 0.005, share + 0.005], method="inverted_cdf")
-        assert low <= value <= high
-
-
 @given(LOSSES, st.integers(0, 100))
 def test_there_is_one_definition_of_a_quantile(losses, percent):
     """The smallest attained value that at least a share q does not exceed, whatever q * n is rounded to."""
@@ -61,3 +50,46 @@ def test_there_is_one_definition_of_a_quantile(losses, percent):
     first = next(k for k in range(1, n + 1) if k / n >= q)
     assert attained_quantile(losses, q) == quantile(losses, q) == ordered[first - 1]
     assert attained_quantile([*losses, np.inf], [0.0, 1.0]).tolist() == [ordered[0], np.inf]
+
+
+def regression(seed, n=40, d=3):
+    rng = np.random.default_rng(seed)
+    return rng, rng.standard_normal((n, d)) * [1.0, 0.3, 2.0], rng.standard_normal(d)
+
+
+@pytest.mark.parametrize("alpha, gamma, sigma", [(0.0, 1.0, 1.0), (3.0, 0.5, 0.7), (20.0, 10.0, 2.0)])
+def test_the_error_of_a_sample_is_as_computed(alpha, gamma, sigma):
+    rng, X, theta = regression(0)
+    H = X.T @ X + alpha * np.eye(3)
+    draws = 100_000
+    y = X @ theta + sigma * rng.standard_normal((draws, len(X)))
+    L = np.linalg.cholesky(np.linalg.inv(H) / gamma)
+    sample = y @ X @ np.linalg.inv(H) + rng.standard_normal((draws, 3)) @ L.T
+    error = ((sample - theta) ** 2).sum(axis=1)
+    answer = efficiency(X.T @ X, alpha, gamma, sigma, theta)
+    assert error.mean() == pytest.approx(answer.total, abs=5 * error.std() / draws**0.5)
+    # the printed formula is something else
+    printed = sigma**2 * np.trace(np.linalg.inv(H)) * (1 + 1 / gamma) + answer.bias
+    if (alpha, sigma) != (0.0, 1.0):
+        assert abs(printed - answer.total) > 20 * error.std() / draws**0.5
+
+
+@pytest.mark.parametrize("d, gamma", [(1, 1.0), (3, 0.2), (10, 50.0)])
+def test_the_optimisation_error_is_a_chi_square(d, gamma):
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((30, d))
+    y = rng.standard_normal(30)
+    alpha = 2.0
+    H = X.T @ X + alpha * np.eye(d)
+    best = np.linalg.solve(H, X.T @ y)
+
+    def objective(t):
+        return 0.5 * ((y - t @ X.T) ** 2).sum(axis=1) + 0.5 * alpha * (t**2).sum(axis=1)
+
+    L = np.linalg.cholesky(np.linalg.inv(H) / gamma)
+    gap = objective(best + rng.standard_normal((100_000, d)) @ L.T) - objective(best[None])
+    answer = optimisation_error(d, gamma)
+    assert gap.mean() == pytest.approx(answer.mean, rel=0.02)
+    for share in (0.1, 0.5, 0.99):
+        assert np.mean(gap <= answer.quantile(share)) == pytest.approx(share, abs=0.006)
+    assert answer.exceeds(answer.quantile(0.9)) == pytest.approx(0.1)

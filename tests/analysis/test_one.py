@@ -29,17 +29,6 @@ def test_one_person_joins_each_data_set(family):
     assert (answer.epsilon <= personal_dp(release, x, target, DELTA, n=40).epsilon).all()
 
 
-def test_subsets_leave_out_what_they_say():
-    rng = np.random.default_rng(1)
-    X, y = np.arange(20.0).reshape(10, 2), np.arange(10.0)
-    for A, b in subsets(X, y, 3, 20, rng):
-        assert len(b) == 7 and np.array_equal(A[:, 0] / 2, b) and len(set(b)) == 7
-    with pytest.raises(InvalidInput):
-        next(subsets(X, y, 10, 1, rng))
-    with pytest.raises(InvalidInput):
-        one_person(release_of("posterior"), [1.0], 0.0, [], DELTA)
-
-
 def test_a_prior_on_data_sets_and_its_errors():
     """The mean's interval covers the mean of a long run about as often as it says."""
     release = release_of("output", 1.0)

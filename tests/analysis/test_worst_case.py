@@ -5,8 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from perinstance.analysis import exponential_mechanism, personal_dp, worst_case_dp
-from perinstance.errors import InvalidInput
+from perinstance.analysis import everyone, exponential_mechanism, personal_dp, worst_case_dp
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import ArraySweep
+from perinstance.releases import NoisyMean
 from tests.analysis.worlds import fit_of, losses, release_of
 
 DELTA = 1e-6
@@ -78,25 +80,11 @@ def test_a_shorter_target_can_lose_more():
     assert answer.epsilon <= answer.attained * 1.02
 
 
-@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"fit_intercept": True}])
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"fit_intercept": True}, {"n": None}])
 def test_what_has_no_finite_statement_says_why(options):
-    answer = worst_case_dp(release_of("posterior", **options), DELTA, n=10, d=2)
+    n = options.pop("n", 10)
+    answer = worst_case_dp(release_of("posterior", **options), DELTA, n=n, d=2)
     assert answer.epsilon == np.inf and "infinite" in answer.assumptions[-1]
-
-
-def test_n_must_be_public():
-    assert worst_case_dp(release_of("posterior"), DELTA, n=None, d=2).epsilon == np.inf
-    with pytest.raises(InvalidInput):
-        worst_case_dp(release_of("posterior"), DELTA, n=-1, d=2)
-
-
-def test_the_paper_s_agnostic_bound_is_looser():
-    """Its corner takes the largest leverage and the largest residual at once, which no data set has."""
-    n, alpha, gamma = 100, 4.0, 0.01
-    answer = worst_case_dp(release_of("posterior", alpha, scale=gamma**-0.5), DELTA, n=n, d=3)
-    mu, r, log = 1 / alpha, 1 + n**0.5 / (2 * alpha**0.5), np.log(2 / DELTA)
-    mended = 0.5 * abs(gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log + r * np.sqrt(2 * gamma * mu * log)
-    assert answer.epsilon < mended
 
 
 def test_the_exponential_mechanism_by_quadrature():
@@ -126,3 +114,62 @@ def test_a_release_with_a_promise_says_its_promise():
     release = AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
     answer = worst_case_dp(release, 1e-6, d=4)
     assert 0.9 < answer.epsilon <= 1.0 * (1 + 1e-6) and np.isnan(answer.attained) and answer.kind == "upper"
+
+
+def joining(release, fit, X):
+    return np.asarray(release.people(fit, Block(X, None), inside=False).pairs.epsilon(DELTA))
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("domain", ["ball", "box"])
+def test_nobody_is_farther_away(noise, statistic, domain):
+    rng = np.random.default_rng(0)
+    release = NoisyMean(scale=0.05, noise=noise, statistic=statistic)
+    fit = release.confidential_fit(ArraySweep(rng.standard_normal((30, 3)) + 0.4, np.zeros(30)))
+    answer = everyone(release, fit, DELTA, x_bound=1.5, domain=domain)
+    people = rng.standard_normal((20_000, 3))
+    people = (
+        np.clip(people * 3, -1.5, 1.5) if domain == "box" else people / np.linalg.norm(people, axis=1)[:, None] * 1.5
+    )
+    found = joining(release, fit, people)
+    assert 0.97 * answer.epsilon < found.max() <= answer.epsilon * (1 + 1e-9)
+    assert joining(release, fit, answer.x[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
+    assert answer.attained <= answer.epsilon and answer.kind == ("upper" if noise == "laplace" else "exact")
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_worst_data_set_attains_it(noise, statistic):
+    release = NoisyMean(scale=0.05, noise=noise, statistic=statistic)
+    answer = worst_case_dp(release, DELTA, 1.5, n=20, d=3)
+    fit = release.confidential_fit(ArraySweep(answer.data()[0], np.zeros(20)))
+    assert joining(release, fit, answer.target[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        X, people = (rng.standard_normal((20, 3)) + 2 * s * rng.standard_normal(3) for s in (1, -1))
+        X, people = (a / np.linalg.norm(a, axis=1)[:, None] * 1.5 for a in (X, people))
+        fit = release.confidential_fit(ArraySweep(X, np.zeros(20)))
+        assert joining(release, fit, people).max() <= answer.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("size", [1e-200, 1.7e12, 1e200])
+def test_columns_far_from_zero_and_of_any_scale(noise, statistic, size):
+    """Nobody of the domain is above everyone's loss, nor is the worst case below it: no square over- or underflows."""
+    release = NoisyMean(scale=size, noise=noise, statistic=statistic)
+    X = size * (1 + np.random.default_rng(2).normal(size=(30, 2)) / 10)
+    fit = release.confidential_fit(ArraySweep(X, np.zeros(30)))
+    answer = everyone(release, fit, DELTA, x_bound=2 * size)
+    assert answer.kind == ("upper" if noise == "laplace" else "exact")
+    assert 0 < joining(release, fit, answer.x[None])[0] <= answer.epsilon
+    assert joining(release, fit, answer.x[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
+    assert answer.epsilon <= worst_case_dp(release, DELTA, 2 * size, n=30, d=2).epsilon * (1 + 1e-12)
+
+
+def test_a_loss_beyond_the_largest_float_is_an_upper_bound():
+    release = NoisyMean(scale=1e-200, noise="laplace")
+    fit = release.confidential_fit(ArraySweep(np.full((3, 1), 1e200), np.zeros(3)))
+    answer = everyone(release, fit, DELTA, x_bound=1e200)
+    assert (answer.epsilon, answer.kind) == (np.inf, "upper")

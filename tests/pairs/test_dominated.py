@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.pairs import Composed, GaussianShift, LaplaceShift, PosteriorSamplePair, compose
-from perinstance.pairs.bounded import Dominated, _left
+from perinstance.pairs.bounded import Dominated
+from perinstance.pairs.sums.solve import less_tail
 
 
 def _profile(p, q, epsilon, rest=None):
@@ -113,7 +114,7 @@ def test_total_variation_bounds_the_second_direction_below_the_offset():
 @given(st.floats(1e-300, 0.9), st.floats(0.0, 1.0))
 def test_what_a_tail_leaves_of_delta_is_rounded_down(delta, share):
     tail = delta * share
-    left = float(_left(delta, np.array([tail]))[0])
+    left = float(less_tail(np.array([delta]), np.array([tail]))[0])
     assert Fraction(left) <= Fraction(delta) - Fraction(tail) and left >= (delta - tail) * (1 - 1e-15) - 1e-320
 
 

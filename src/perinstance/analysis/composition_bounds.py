@@ -29,6 +29,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
+from perinstance.pairs import compose as compose
 from perinstance.pairs.arguments import DIRECTIONS, delta_array
 from perinstance.pairs.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
@@ -68,21 +69,6 @@ class Composition(ShownAsTable):
             lines.append(f"{shown:<12}" + "".join(f"{short_loss_text(cell, 4):>12}" for cell in cells))
         lines.append(f"{self.releases} releases, {len(self.exact)} people, delta = {self.delta:g}; {self.kind}")
         return "\n".join(lines)
-
-
-def compose(pairs: Sequence[Pairs]) -> Pairs:
-    """Return the pairs of all releases together; the losses add exactly."""
-    from perinstance.pairs import compose as exact
-
-    parts = list(pairs)
-    if not parts:
-        raise InvalidInput("there is nothing to compose: pass at least one release")
-    for part in parts:
-        if not isinstance(part, Pairs):
-            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
-    if len({len(p) for p in parts}) != 1:
-        raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
-    return exact(parts)
 
 
 def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:

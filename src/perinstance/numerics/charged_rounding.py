@@ -29,10 +29,6 @@ class Charged:
     value: Floats
     kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper
 
-    def within(self, most: float) -> bool:
-        """Tell whether all are numbers from 0 to ``most``."""
-        return bool(all_within(np.ravel(self.value), most))
-
 
 @kernel
 def charged_too_much(value, lost):  # pragma: no cover - compiled
@@ -63,28 +59,11 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
 
 def in_units(value: Floats, unit: float, kind_code: NDArray[np.uint8]) -> Charged:
     """Divide by the scale of the noise; what underflows is the smallest float above zero, and an upper bound."""
-    found, codes = np.empty(len(value)), np.empty(len(value), dtype=np.uint8)
-    divide_each(np.ascontiguousarray(value, dtype=np.float64), float(unit), kind_code, found, codes)
-    return Charged(found, codes)
-
-
-@kernel
-def divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - compiled
-    """``in_units`` for compiled code; ``found`` may be ``value`` itself."""
-    for i in range(len(value)):
-        quotient = value[i] / unit
-        lost = quotient < TINY and value[i] > 0.0
-        found[i] = quotient + SMALLEST if lost else quotient
-        codes[i] = max(kind_code[i], UPPER) if lost else kind_code[i]
-
-
-@kernel
-def all_within(value, most):  # pragma: no cover - compiled
-    """Tell whether all are numbers from 0 to ``most``."""
-    outside = 0
-    for i in range(len(value)):
-        outside += 0 if (value[i] >= 0.0) & (value[i] <= most) else 1
-    return outside == 0
+    with np.errstate(over="ignore", under="ignore"):
+        found = value / unit
+    lost = (found < TINY) & (value > 0.0)
+    codes = np.where(lost, np.maximum(kind_code, np.uint8(UPPER)), kind_code)
+    return Charged(np.where(lost, found + SMALLEST, found), codes)
 
 
 @kernel

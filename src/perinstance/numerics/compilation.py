@@ -26,6 +26,7 @@ import llvmlite
 import numba
 from numba import njit
 from numba.core import sigutils
+from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
@@ -71,10 +72,8 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     return compiled
 
 
-class KernelCache:
-    """The compiled code of one function on disk, one file for each signature; it has the methods numba calls."""
-
-    cache_path: str | None = None  #: numba shows it in ``stats``
+class KernelCache(NullCache):
+    """The compiled code of one function on disk, one file for each signature: what numba asks and tells of it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -107,15 +106,6 @@ class KernelCache:
             os.replace(temporary, path)
         except OSError:  # the disk is full, or the folder has gone: the code still runs
             return
-
-    def enable(self) -> None:
-        """Numba's protocol: this cache is never off."""
-
-    def disable(self) -> None:
-        """Numba's protocol: this cache is never off."""
-
-    def flush(self) -> None:
-        """Numba's protocol: a file whose hash no longer fits is never read, so there is nothing to forget."""
 
     def _file(self, folder: Path, sig: Any, codegen: Any) -> tuple[Path, tuple[Any, ...]]:
         arguments = tuple(sigutils.normalize_signature(sig)[0])

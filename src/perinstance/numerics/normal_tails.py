@@ -17,7 +17,7 @@ from perinstance.numerics.rounding import MILLS_ERROR, NEGLIGIBLE
 MILLS_FROM = -1.5
 
 # R(x) = G(y)/(x + 6) with y = (x - 3)/(x + 6), which maps [-1.5, inf) to [-1, 1); G by its Chebyshev expansion of
-# degree 27 (60 digits), rewritten in powers of y. Relative error below 2e-15. Regenerated in tests/pairs/test_special.py.
+# degree 27 (60 digits), rewritten in powers of y. Relative error below 2e-15; tests/pairs/test_special.py.
 MILLS = (
     2.74131268839093,
     -4.243244725053969,

@@ -131,9 +131,9 @@ class Pairs(ABC):
             deltas(e, view.losses, view.swapped().losses, out[i])
             rows = np.flatnonzero(here.samples)
             if rows.size:
-                from perinstance.pairs.sampled.answers import delta_of_steps
+                from perinstance.pairs.sampled.answers import profile_of_steps
 
-                out[i, rows] = delta_of_steps(view[rows], e[rows])
+                out[i, rows] = profile_of_steps(view[rows], e[rows])[0]
         worst = out.max(axis=0)
         worst[here.infinite & (e < np.inf)] = 1.0
         worst = np.where(here.tail > 0, (worst + here.tail) * (1 + TWO_ROUNDINGS), worst)

@@ -28,6 +28,7 @@ from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates
+from perinstance.pairs.sums.solve import less_tail
 
 
 class Dominated(ColumnPairs):
@@ -71,7 +72,7 @@ class Dominated(ColumnPairs):
 
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         """``GaussianShift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
-        room = _left(delta, self._tail)
+        room = less_tail(delta, self._tail)
         inner = GaussianShift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         offset = 0.0 if direction == "without" else self._offset
         moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
@@ -95,8 +96,3 @@ class Dominated(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """The shift's coordinate, with what its loss may have on top."""
         return GaussianShift(self._distance).coordinates().bounded_by(self._offset, self._tail)
-
-
-def _left(delta: Floats | float, tail: Floats) -> Floats:
-    """Return what a tail leaves of delta, rounded down."""
-    return np.asarray(np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta - tail))

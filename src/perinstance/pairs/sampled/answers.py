@@ -56,13 +56,8 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     return out
 
 
-def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
-    """Return delta at any real epsilon, rounded up, in the direction of the view."""
-    return profile_of_steps(view, epsilon)[0]
-
-
 def profile_of_steps(view: LossCoordinates, epsilon: Floats) -> tuple[Floats, Floats]:
-    """Return delta, rounded up, and ``-d delta/d epsilon``.
+    """Return delta at any real epsilon, rounded up, and ``-d delta/d epsilon``, in the direction of the view.
 
     ``delta_PQ(epsilon) = (1 - e^epsilon) + e^epsilon delta_QP(-epsilon)`` left of zero.
     """
@@ -225,7 +220,7 @@ class _Inversion:
         n = len(bound)
         laid = Laid(np.full(n, -1), np.zeros(n, np.intp), np.ones(n), np.zeros(n), np.zeros(n))
         lay(RUNGS, bound, people, 4 if n > FEW else 1, laid)
-        most = min(NODES >> max(3 - 2 * turn, 0), ALL_NODES // max(self.tables.laws, 1))
+        most = min(NODES >> max(3 - 2 * turn, 0), ALL_NODES // max(len(self.tables.laws), 1))
         more = np.maximum(laid.nodes / most, 1.0) ** 2
         return laid._replace(
             variance=np.where(more > 1.0, (laid.variance + people.shift) * more - people.shift, laid.variance),
@@ -258,7 +253,8 @@ class _Inversion:
                 for piece in np.split(part, np.arange(most, part.size, most)):
                     if piece.size:
                         last = (m, s2[piece], rest[piece])
-                        self._on_line(who[piece], (c, h), table, _of(people, some[piece]), last, out)
+                        asked = Asked(*(np.ascontiguousarray(x[some[piece]]) for x in people))
+                        self._on_line(who[piece], (c, h), table, asked, last, out)
             some = some[~there]
             if not some.size:
                 break
@@ -291,8 +287,3 @@ class _Inversion:
         found[~np.isfinite(found[:, 0])] = [np.inf, 0.0]
         better = found[:, 0] < out[rows, 0]
         out[rows[better]] = found[better]
-
-
-def _of(people: Asked, rows: NDArray[np.intp]) -> Asked:
-    """Return some of them."""
-    return Asked(*(np.ascontiguousarray(x[rows]) for x in people))

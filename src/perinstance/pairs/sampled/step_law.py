@@ -29,7 +29,7 @@ POINTS = 8192
 #: The same for tables that only choose a line: changes nothing but that.
 FEW_POINTS = 384
 #: Beyond this distance cells would be too wide for the rule: there are more of them in proportion.
-WIDE = 20.0
+WIDEST = 20.0
 #: Cells end so many standard deviations from 0 and from m: noise beyond (1e-40) is charged.
 SIDE = 13.3
 #: Terms of the exponential of at most pi/8, the next 1e-19 (changes the width).
@@ -60,7 +60,7 @@ class NoiseLaw:
     @classmethod
     def of(cls, m: float, points: int = POINTS) -> NoiseLaw:
         """Return the law at distance m > 0."""
-        x = _cells(m, points * max(math.ceil(m / WIDE), 1))
+        x = _cells(m, points * max(math.ceil(m / WIDEST), 1))
         d = np.diff(x)[:, None]
         t = 0.5 * d * (1.0 + _NODES)
         part, place = 0.5 * d * _WEIGHTS / math.sqrt(2.0 * math.pi), x[:-1, None] + t
@@ -81,16 +81,6 @@ class NoiseLaw:
         x = np.concatenate([[-np.inf], x])
         each = [rule + UNIT * (12.0 + np.where(x > -np.inf, x - at, 0.0) ** 2 + m * d.max()) for at in (0.0, m)]
         return cls(m, x, mass, moved, *each)
-
-    @property
-    def exponent(self) -> Floats:
-        """``log u``: minus infinity at the first point."""
-        return self.distance * self.x - 0.5 * self.distance**2
-
-    @property
-    def left(self) -> float:
-        """The probability of noise before all cells, without the person."""
-        return float(self.mass[0])
 
     def right(self, at: float) -> float:
         """Return the probability of noise beyond all cells, whose mean is 0 or m."""
@@ -122,7 +112,7 @@ class StepLosses:
 
     def __init__(self, law: NoiseLaw, q: float, over: bool) -> None:
         plain, far = (1.0 - q) * law.mass, q * law.moved
-        E = law.exponent
+        E = law.distance * law.x - 0.5 * law.distance**2  # log u, minus infinity at the first point
         with np.errstate(over="ignore"):
             v = q * np.expm1(np.minimum(E, LARGE))
             w = np.where(E < LARGE, np.log1p(v), math.log(q) + E)
@@ -135,7 +125,7 @@ class StepLosses:
             # at u = 0 the loss -log(1 - q) would be all of a large moment: that noise is charged
             self.p = law.mass.copy()
             self.p[0], self.p[-1] = 0.0, self.p[-1] + law.right(0.0)
-            self.error, self.tail = self.p * law.mass_error, law.left
+            self.error, self.tail = self.p * law.mass_error, float(law.mass[0])
             w = -w
         self.loss = w + 4.0 * UNIT * (np.abs(w) + slack)
         self.total_variation = q * (2.0 * float(ndtr(0.5 * law.distance)) - 1.0) * (1.0 + FEW_ROUNDINGS)

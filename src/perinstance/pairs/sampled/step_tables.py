@@ -51,12 +51,12 @@ class StepTables:
         if levels:
             q, m = self._levels(q, m)
         noise: dict[float, tuple[NoiseLaw, NoiseLaw]] = {}
-        self._laws, self._real = [], np.empty((q.size, RUNGS.size))
+        self.laws, self._real = [], np.empty((q.size, RUNGS.size))
         for j in range(q.size):
             at = float(m[j])
             if at not in noise:
                 noise[at] = NoiseLaw.of(at), NoiseLaw.of(at, FEW_POINTS)
-            self._laws.append(StepLosses(noise[at][0], float(q[j]), steps.over))
+            self.laws.append(StepLosses(noise[at][0], float(q[j]), steps.over))
             self._real[j] = StepLosses(noise[at][1], float(q[j]), steps.over).real(RUNGS)
 
     def _levels(self, q: Floats, m: Floats) -> tuple[Floats, Floats]:
@@ -75,18 +75,13 @@ class StepTables:
             distances.append(level)
         return np.concatenate(rates), np.concatenate(distances)
 
-    @property
-    def laws(self) -> int:
-        """How many laws there are."""
-        return len(self._laws)
-
     def _of_kinds(self, table: Floats) -> Floats:
         """Return a row for each kind of what is no larger in a mixture than in both of its parts."""
         return np.maximum(table[self.low], table[self.low + 1]) if self._mixed else table
 
     def numbers(self, name: str) -> Floats:
         """Return a number of the laws for each kind."""
-        return self._of_kinds(np.array([[getattr(law, name)] for law in self._laws]))
+        return self._of_kinds(np.array([[getattr(law, name)] for law in self.laws]))
 
     def real(self) -> Floats:
         """Return ``log E e^{c loss}`` at ``RUNGS``, about; infinite where it overflows."""
@@ -99,13 +94,13 @@ class StepTables:
         the law of density ``e^{c loss}``; so g exceeds its larger value at two ends, H apart, by at most ``H^2/4``
         times that variance. ``lengths`` are the numbers of nodes from which falls are told.
         """
-        count = len(self._laws)
+        count = len(self.laws)
         log, wrong, falls = (
             np.zeros((count, first), complex),
             np.full((count, 1), np.inf),
             np.zeros((count, len(lengths))),
         )
-        for j, law in enumerate(self._laws):
+        for j, law in enumerate(self.laws):
             with np.errstate(over="ignore", invalid="ignore"):
                 own, lost = law.moments(c, h, first)
             if not (np.isfinite(own).all() and np.isfinite(lost)):

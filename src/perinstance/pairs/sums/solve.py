@@ -121,13 +121,18 @@ def epsilons(delta, losses, known, out):
         out[i] = solve_one(delta[i], one)
 
 
+def less_tail(delta: Floats, tail: Floats) -> Floats:
+    """Return what a tail leaves of delta, rounded down."""
+    return np.asarray(np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta))
+
+
 def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, one delta per person; never below the truth.
 
     Of what is known from above only: ``epsilon(delta - tail) + offset``, infinite where delta does not exceed the tail.
     """
     offset, tail = coordinates.offset, coordinates.tail
-    left = np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta)
+    left = less_tail(delta, tail)
     known = (left > 0) | ((left == 0) & (tail == 0))
     inner = _epsilon(coordinates, np.where(known, left, 0.5), direction)
     return np.where(known, np.where(offset > 0, (inner + offset) * (1 + TWO_ROUNDINGS), inner), np.inf)
