@@ -56,9 +56,7 @@ def bound(release, draw, draw_target, weight, n, rng, sets=60, people=60):
 
 CASES = [
     ("posterior", 20, 2, 1.0, 2.0),
-    ("posterior", 60, 5, 2.0, 1.0),
     ("posterior", 8, 3, 1.0, 4.0),
-    ("output", 30, 3, 1.0, 0.4),
     ("output", 10, 2, 0.5, 1.0),
 ]
 

@@ -61,13 +61,6 @@ def test_there_and_back(pairs):
 
 
 @every
-def test_columns_are_plain(pairs):
-    for name, values in pairs.to_columns().items():
-        assert values.shape == (len(pairs),)
-        assert values.dtype.kind == "U" if name.endswith("kind") else values.dtype == np.float64
-
-
-@every
 def test_through_a_parquet_file(pairs, tmp_path):
     table = pa.table(pairs.to_columns()).replace_schema_metadata({"pairs": str(pairs.schema())})
     pq.write_table(table, tmp_path / "pairs.parquet")

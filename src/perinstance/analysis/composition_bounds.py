@@ -87,29 +87,16 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     if not len(total):
         raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
     delta = float(delta_array(delta, 1, zero=False))
-    bounds = simple(pairs, delta), advanced(pairs, delta), renyi(total, delta)
+    k = len(pairs)
+    simple = np.sum([p.epsilon(delta / k) for p in pairs], axis=0) * (1 + ADDITION * k)
+    splits = [advanced_bound([p.epsilon((1 - s) * delta / k) for p in pairs], s * delta) for s in SHARES]
+    by_order = [  # the best order of each direction
+        np.min([renyi_to_epsilon(total.renyi(order, direction), order, delta) for order in ORDERS], axis=0)
+        for direction in DIRECTIONS[1:]
+    ]
     assumptions = ("the releases are independent given the data", "their parameters were fixed in advance")
-    return Composition(*bounds, np.asarray(total.epsilon(delta)), delta, len(pairs), total.kind, assumptions)
-
-
-def simple(pairs: Sequence[Pairs], delta: float) -> Floats:
-    """Return ``sum_i eps_i(delta/k)``."""
-    return np.sum([p.epsilon(delta / len(pairs)) for p in pairs], axis=0) * (1 + ADDITION * len(pairs))
-
-
-def advanced(pairs: Sequence[Pairs], delta: float) -> Floats:
-    """Return the Dwork-Rothblum-Vadhan bound at a total delta, at the best of a few fixed splits of delta."""
-    losses = (np.array([p.epsilon((1 - share) * delta / len(pairs)) for p in pairs]) for share in SHARES)
-    return np.min([advanced_bound(of, share * delta) for of, share in zip(losses, SHARES, strict=True)], axis=0)
-
-
-def renyi(total: Pairs, delta: float) -> Floats:
-    """Return the Renyi bound of composed pairs: the best order of each direction."""
-    best = np.full((2, len(total)), np.inf)
-    for row, direction in zip(best, DIRECTIONS[1:], strict=True):
-        for order in ORDERS:
-            np.minimum(row, renyi_to_epsilon(total.renyi(order, direction), order, delta), out=row)
-    return best.max(axis=0)
+    bounds = simple, np.min(splits, axis=0), np.maximum(*by_order)
+    return Composition(*bounds, np.asarray(total.epsilon(delta)), delta, k, total.kind, assumptions)
 
 
 def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
