@@ -79,8 +79,9 @@ def descent(estimator, **declared):
     return pi.NoisyDescent(estimator, **{"steps": 2, "clip": 1.0, "noise": 0.8, "publish": "all", **declared})
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.3])
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    ("table", "rate"), [("outvoted", 1.0), ("outvoted", 0.3), ("alone", 0.3), ("a short row", 1.0)]
+)
 @pytest.mark.parametrize("estimator", [LogisticRegression(fit_intercept=False), Ridge(fit_intercept=False)])
 def test_own_row_bounds_and_the_promise_are_not_below_the_law_of_the_iterates(estimator, table, rate):
     X, y = TABLES[table]

@@ -18,7 +18,6 @@ from perinstance.releases.descent.clipped_steps import (
     OwnClips,
     Steps,
     SummedGradients,
-    model_of,
     objective_of,
     path_of,
 )
@@ -121,7 +120,7 @@ def slow_descent(rows, y, steps, noise, order, budget, refresh):
 
 @pytest.mark.parametrize("refresh", [1, 5])
 def test_people_who_are_spent_drop_out(refresh):
-    people, noise = SummedGradients(objective_of(model_of(PLAIN)), X, Y), 0.5
+    people, noise = SummedGradients(objective_of(pi.NoisyDescent(PLAIN, noise=1.0).problem()), X, Y), 0.5
     steps = Steps(12, 0.05, 1.0, noise, 1.0, 2.0**-40, PersonalBudget(4.0, 0.3, refresh))
     slow, spent = slow_descent(X, Y, 12, noise, 4.0, 0.3, refresh)
     assert path_of(people, steps, noisy=False)[-1] == pytest.approx(slow, abs=1e-9)

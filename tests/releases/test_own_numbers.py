@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
+from perinstance.models.linear.ridge import LinearProblem
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.releases.descent.clipped_steps import (
@@ -15,7 +16,6 @@ from perinstance.releases.descent.clipped_steps import (
     SummedGradients,
     clipped_lengths,
     longest_gradients,
-    model_of,
     objective_of,
     row_gradients,
     shortened,
@@ -31,7 +31,7 @@ DELTA = 1e-6
 
 def descent(model):
     """Gradients of a model at a theta, with their lengths, their bounds and what a filter leaves of them."""
-    objective = objective_of(model_of(model))
+    objective = objective_of(pi.NoisyDescent(model, noise=1.0).problem())
     steps = Steps(2, 0.1, 1.0, 1.0, 1.0, 2.0**-40, PersonalBudget(8.0, 1.0, 1))
 
     def own(X, y):
@@ -105,7 +105,7 @@ def test_nobody_elses_row_changes_a_bit(name):
 def test_a_second_row_changes_no_ones_clip(seed):
     # 12 columns of a frame: of one row numpy's norm adds pairwise, of two column by column; a length at the border of
     # a level is then at another one, and so is what is left of the row in every later step
-    objective, terms = objective_of(model_of(Ridge(fit_intercept=False))), PersonalBudget(8.0, 0.5, 1)
+    objective, terms = objective_of(LinearProblem(1.0, False)), PersonalBudget(8.0, 0.5, 1)
     X = np.asfortranarray(np.random.default_rng(seed).normal(size=(2, 12)))
     y, theta = np.full(2, 0.01), np.zeros(12)
     seen = [SummedGradients(objective, rows, y[: len(rows)]) for rows in (X, X[:1])]

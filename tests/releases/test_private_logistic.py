@@ -22,9 +22,9 @@ from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import GaussianShift
 from perinstance.releases.logistic.mechanism import SLOPE_BITS, _slopes_at, read_gram, run, slopes, spend
-from perinstance.releases.promises.class_labels import declared_classes, signs
+from perinstance.releases.promises.class_labels import declared_classes
 from perinstance.releases.promises.window import ExactWindow, FloatWindow
-from perinstance.sampling import FixedRows, fixed_rows
+from perinstance.sampling import fixed_rows
 
 from .slow_roads import Watched
 
@@ -53,11 +53,6 @@ def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def loss(margin: float) -> float:
-    """The formula, once more."""
-    return math.exp(-margin) / 2 if margin >= 0 else (1 - margin) / 2
-
-
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(3)
@@ -69,30 +64,20 @@ def table():
 
 
 @given(st.floats(-1e300, 1e300), st.sampled_from([-1.0, 1.0]))
-def test_slopes_are_derivatives_on_the_grid_and_never_steeper_than_a_half(eta, sign):
+def test_slopes_are_on_the_grid_and_never_steeper_than_a_half(eta, sign):
     (found,) = slopes(np.array([eta]), np.array([sign]))
     truth = 0.5 * math.exp(-max(sign * eta, 0.0))
     assert 0 <= sign * found <= truth <= 0.5 and truth - sign * found <= 1.01 * 2.0**-SLOPE_BITS
     assert (found * 2.0**SLOPE_BITS).is_integer()
-    if abs(eta) < 30:
-        step = 1e-6
-        numeric = -(loss(sign * (eta + step)) - loss(sign * (eta - step))) / (2 * step)
-        assert found == pytest.approx(numeric, abs=1e-6)
+    p = expit(eta)  # the loss is least on average at the true log odds
+    both = slopes(np.array([eta, eta]), np.array([1.0, -1.0]))
+    assert p * both[0] + (1 - p) * both[1] == pytest.approx(0.0, abs=1e-11)
 
 
-def test_the_loss_is_least_at_the_true_log_odds():
-    for p in (0.01, 0.3, 0.5, 0.8):
-        eta = math.log(p / (1 - p))
-        both = slopes(np.array([eta, eta]), np.array([1.0, -1.0]))
-        assert p * both[0] + (1 - p) * both[1] == pytest.approx(0.0, abs=1e-11)
-
-
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=40), st.integers(0, 39))
-def test_a_slope_depends_on_its_row_alone(etas, place):
-    eta = np.array(etas)
-    place %= len(eta)
-    alone = slopes(eta[place : place + 1], np.ones(1))
-    assert slopes(eta, np.ones(len(eta)))[place] == alone[0]
+def test_a_slope_depends_on_its_row_alone():
+    eta = np.random.default_rng(2).uniform(-50, 50, size=41)
+    alone = [slopes(eta[i : i + 1], np.ones(1))[0] for i in range(41)]
+    assert slopes(eta, np.ones(41)).tolist() == alone
 
 
 # --- exact sums
@@ -104,8 +89,8 @@ def exact_sum(rows, weights):
     return window.weighted_sum(lambda X, y: weights, 2.0**-SLOPE_BITS, 1.0)
 
 
-@given(st.integers(0, 30), st.integers(1, 3), st.integers(0, 2**32))
-@settings(max_examples=30)
+@given(st.one_of(st.integers(0, 30), st.just(4097)), st.integers(1, 3), st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
 def test_sums_are_exact(n, d, seed):
     rng = np.random.default_rng(seed)
     rows = fixed_rows(rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n), 1.3, 1.0)
@@ -113,12 +98,6 @@ def test_sums_are_exact(n, d, seed):
     found = exact_sum(rows, s)
     for j in range(d):
         assert found[j] == sum((Fraction(a) * Fraction(b) for a, b in zip(rows.X[:, j], s, strict=True)), Fraction(0))
-
-
-def test_exact_sums_over_several_chunks():
-    n = 9000
-    rows = FixedRows(np.ones((n, 1)), np.ones(n), 2.0**-38, 2.0**-38, 0, 0, 0, np.ones(n, dtype=bool))
-    assert exact_sum(rows, np.full(n, 0.5)) == [Fraction(n, 2)]
 
 
 def test_one_person_moves_a_sum_by_no_more_than_is_charged():
@@ -256,16 +235,6 @@ def test_parameters_are_refused(name, value):
         clone(RELEASE).set_params(**{name: value}).fit(np.ones((3, 2)), np.array([0, 1, 1]))
 
 
-def test_labels_outside_the_declared_classes_are_missing():
-    assert signs(np.array([0, 1, 2, 1]), (0, 1)).tolist()[:2] == [-1.0, 1.0]
-    assert np.isnan(signs(np.array([2.0, np.nan]), (0, 1))).all()
-    assert signs(np.array([True, False]), (0, 1)).tolist() == [1.0, -1.0]
-    assert signs(pd.Series(["b", "a", None]), ("a", "b")).tolist()[:2] == [1.0, -1.0]
-    assert declared_classes(np.array([3, 5])) == (3, 5)
-    counted = clone(RELEASE).clipped([[0.1], [0.2], [5.0]], np.array([0, 7, 1]))
-    assert (counted.features, counted.labels, counted.missing) == (1, 0, 1)
-
-
 WORDS = ["no", "yes", "no"]
 OF_ANOTHER_TYPE = {
     "words for numbers": (None, np.array(WORDS)),
@@ -290,29 +259,34 @@ def test_labels_whose_type_cannot_be_the_declared_classes_are_refused(case):
 
 
 def test_a_list_without_declared_classes_is_warned_of_whatever_it_holds():
-    release = pi.PrivateLogisticRegression(x_bound=1.0, rounds=1)
+    release = clone(RELEASE).set_params(rounds=1)
     for y in ([0, 1, 0], WORDS, []):
         with pytest.warns(ClassesNotDeclared, match="declare classes"):
             release.fit(np.ones((len(y), 1)), y)
 
 
-def test_truth_values_are_0_and_1_and_declared_words_take_any_column():
-    X = [[0.1], [0.2], [0.3]]
-    by_default = pi.PrivateLogisticRegression(x_bound=1.0)
-    assert by_default.clipped(X, np.array([True, False, True])).missing == 0
-    assert by_default.clipped(X, pd.Series([True, None, False], dtype="boolean")).missing == 1
-    nullable = pd.array([True, None, False], dtype="boolean")
-    for y in (pa.array([True, None, False]), pd.DataFrame({"ill": nullable}), pa.table({"ill": [True, None, False]})):
-        assert by_default.clipped(X, y).missing == 1  # not refused: the type says what they are, whatever is missing
-    words = pi.PrivateLogisticRegression(x_bound=1.0, classes=("no", "yes"))
-    for y in (
-        pa.array(WORDS),
-        WORDS,
-        np.array(WORDS),
-        np.array(WORDS, dtype=object),
-        pd.Series(WORDS, dtype="category"),
-    ):
-        assert words.clipped(X, y).missing == 0
+TWO, ILL = ("no", "yes"), pd.array([True, None, False], dtype="boolean")
+#: Declared classes, labels, and how many of them are none of the classes.
+MISSING = [
+    (None, np.array([0, 7, 1]), 1),
+    (None, np.array([2.0, np.nan, 1.0]), 2),
+    (None, np.array([True, False, True]), 0),
+    (None, pd.Series(ILL), 1),
+    (None, pd.DataFrame({"ill": ILL}), 1),
+    (None, pa.table({"ill": [True, None, False]}), 1),
+    (TWO, WORDS, 0),
+    (TWO, pa.array(WORDS), 0),
+    (TWO, np.array(WORDS), 0),
+    (TWO, pd.Series(WORDS, dtype="category"), 0),
+    (TWO, np.array(["maybe", None, "no"], dtype=object), 2),
+]
+
+
+def test_labels_outside_the_declared_classes_are_missing():
+    for classes, labels, missing in MISSING:
+        counted = clone(RELEASE).set_params(classes=classes).clipped([[0.1], [0.2], [5.0]], labels)
+        assert (counted.features, counted.labels, counted.missing) == (1, 0, missing), labels
+    assert declared_classes(np.array([3, 5])) == (3, 5)
 
 
 def test_an_audit_takes_other_labels_as_missing_as_fit_does(table, tmp_path):

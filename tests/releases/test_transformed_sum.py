@@ -14,7 +14,7 @@ from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.pairs import GaussianShift
 
 mp.mp.dps = 60
-RELEASES = [pi.SlowScalingSum("log", 0.5, 2.0), pi.SlowScalingSum("sqrt", 1.5)]
+RELEASES = [pi.SlowScalingSum("log", 0.5, 2.0), pi.SlowScalingSum("sqrt", 1.5), pi.SlowScalingSum("log", 1.0, 1e-18)]
 
 
 def slow(release, rows):
@@ -28,11 +28,11 @@ def slow_distance(release, X, i):
     return mp.sqrt(mp.fsum(s * s for s in steps)) / mp.mpf(release.scale)
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.transform)
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("release", RELEASES, ids=["log", "sqrt", "next to no offset"])
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_distances_by_refits(release, data):
-    sizes = st.sampled_from([0.0, 1e-12, 0.3, 1.0, 17.5, 1e6, 1e15, -3.0])
+    sizes = st.sampled_from([0.0, 1e-17, 1e-12, 0.3, 17.5, 1e6, 1e16, -3.0])
     X = np.array(data.draw(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=6)))
     audit = pi.audit(release, X)
     found = audit.pairs.to_columns()["distance"]
@@ -44,23 +44,14 @@ def test_distances_by_refits(release, data):
         assert found[i] <= np.linalg.norm(release.policy(X[i])) * (1 + 1e-9) + 1e-300  # the policy covers every table
 
 
-def test_a_record_that_is_nearly_the_whole_sum():
-    """The others are far below the rounding of the sum: the offset decides, and nothing is understated."""
-    X = np.array([[1e16], [3e-17], [1e-17]])
-    release = pi.SlowScalingSum("log", 1.0, offset=1e-18)
-    found = pi.audit(release, X).pairs.to_columns()["distance"]
-    for i in range(3):
-        assert slow_distance(release, X, i) <= found[i]
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("transform", ["log", "sqrt"])
-@pytest.mark.parametrize("offset", [1e-310, 1.0, 1e280, 1.7e308])
+@pytest.mark.parametrize("offset", [1e-310, 1.0, 1.7e308])
 def test_amounts_of_any_size(transform, offset):
     """Squares of moves underflow, sums overflow: no distance is below the truth, inside and outside."""
     rng = np.random.default_rng(4)
     release = pi.SlowScalingSum(transform, 1e-3, offset)
-    for powers in ((-320, -300), (-200, 200), (-170, -150), (150, 170), (300, 308)):
+    for powers in ((-320, -300), (-200, 200), (-170, -150), (300, 308)):
         X = rng.uniform(0.1, 1.0, (4, 2)) * 10.0 ** rng.integers(*powers, size=(4, 2))
         new = np.array([[1.7e308, 1e308], [1e-300, 1e-323], [1.0, 0.0]])
         with mp.workdps(700):
@@ -78,7 +69,7 @@ def test_amounts_of_any_size(transform, offset):
         pi.audit(release, np.full((2, 1), 1e308))
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.transform)
+@pytest.mark.parametrize("release", RELEASES[:2], ids=lambda r: r.transform)
 def test_statement_and_realised_loss(release):
     X = np.abs(np.random.default_rng(3).normal(size=(8, 2))) * 100
     for seed in range(3):
@@ -97,8 +88,11 @@ def test_statement_and_realised_loss(release):
             ((mp.mpf(v) - c) / mp.mpf(release.scale)) ** 2 / 2 for v, c in zip(o, slow(release, rows), strict=True)
         )
 
+    joined = np.vstack([X, [[3.0, 70.0]]])
+    outside = pi.audit(release, X, outsiders=(joined[-1:],)).realised(o, X, outsiders=(joined[-1:],))
     for i in range(8):
         assert abs(found.losses[i] - (log_density(X) - log_density(np.delete(X, i, 0)))) <= found.errors[i] <= 1e-6
+    assert abs(outside.losses[0] - (log_density(joined) - log_density(X))) <= outside.errors[0] <= 1e-6
 
 
 def test_what_is_refused():

@@ -22,10 +22,10 @@ def test_the_interval_holds_the_exact_loss_of_ridge_regression():
     person = int(np.argmax(exact.losses))
     assert exact.kind[person] == "exact"
     for epsilon in (0.0, 0.3):
-        found = simulate(release, X, Y, person, epsilon, trainings=3000, rng=np.random.default_rng(1))
+        found = simulate(release, X, Y, person, epsilon, trainings=1000, rng=np.random.default_rng(1))
         true = exact.pairs[person].delta(epsilon)[0]
-        assert found.low <= true <= found.high and found.high - found.low < 0.06
-        assert found.delta == pytest.approx(true, abs=0.02) and found.kind == "estimate"
+        assert found.low <= true <= found.high and found.high - found.low < 0.08
+        assert found.delta == pytest.approx(true, abs=0.03) and found.kind == "estimate"
 
 
 def test_one_sampled_step_is_its_closed_form():
@@ -33,31 +33,15 @@ def test_one_sampled_step_is_its_closed_form():
     person = int(np.argmax(np.abs(X[:, 0] * Y)))
     length = min(abs(X[person, 0] * Y[person]), 0.7)
     true = pi.pairs.SampledGaussian(0.3, [length]).delta(0.05)[0]
-    found = simulate(release, X, Y, person, 0.05, trainings=4000, rng=np.random.default_rng(2))
-    assert found.low <= true <= found.high and found.delta == pytest.approx(true, abs=0.02)
+    found = simulate(release, X, Y, person, 0.05, trainings=1500, rng=np.random.default_rng(2))
+    assert found.low <= true <= found.high and found.delta == pytest.approx(true, abs=0.03)
     assert any("batches" in words for words in found.assumptions)
 
 
 def test_classifiers_are_simulated_below_their_promise():
     release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=0.8, noise=1.5, classes=("no", "yes"))
-    found = simulate(release, X, np.where(Y > 0, "yes", "no"), 0, 0.2, trainings=300, rng=np.random.default_rng(3))
+    found = simulate(release, X, np.where(Y > 0, "yes", "no"), 0, 0.2, trainings=100, rng=np.random.default_rng(3))
     assert found.low <= release.promise().delta(0.2) and 0 <= found.low <= found.delta <= found.high <= 1
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"person": 8}, {"person": -1}, {"trainings": 1}, {"epsilon": np.nan}, {"confidence": 1.0}, {"y": Y[:3]}]
-)
-def test_bad_arguments(wrong):
-    given = {"X": X, "y": Y, "person": 0, "epsilon": 1.0, "trainings": 10, **wrong}
-    with pytest.raises(InvalidInput):
-        simulate(pi.NoisyDescent(PLAIN, 2, noise=1.0), **given)
-
-
-def test_only_plain_descents_are_simulated():
-    with pytest.raises(InvalidInput, match="filter"):
-        simulate(pi.NoisyDescent(PLAIN, 2, noise=1.0, filter=(8, 1.0)), X, Y, 0, 1.0)
-    with pytest.raises(InvalidInput, match="NoisyDescent"):
-        simulate(pi.PosteriorSample(), X, Y, 0, 1.0)
 
 
 def test_labels_and_missing_cells_count_as_in_fit():
@@ -75,5 +59,20 @@ def test_labels_and_missing_cells_count_as_in_fit():
     nobody = labels.copy()
     nobody[0] = "perhaps"
     assert found(nobody, rows).delta == 0.0
-    with pytest.raises(InvalidInput, match="classes"):
-        simulate(pi.NoisyDescent(LogisticRegression(), 3, noise=1.0), X, np.where(Y > 0, "yes", "no"), 0, 0.1)
+
+
+def test_what_is_refused():
+    plain, logistic = pi.NoisyDescent(PLAIN, 2, noise=1.0), pi.NoisyDescent(LogisticRegression(), 3, noise=1.0)
+    for release, wrong, why in (
+        (plain, {"person": 8}, "person"),
+        (plain, {"person": -1}, "person"),
+        (plain, {"trainings": 1}, "trainings"),
+        (plain, {"epsilon": np.nan}, "epsilon"),
+        (plain, {"confidence": 1.0}, "confidence"),
+        (plain, {"y": Y[:3]}, "one per row"),
+        (pi.NoisyDescent(PLAIN, 2, noise=1.0, filter=(8, 1.0)), {}, "filter"),
+        (pi.PosteriorSample(), {}, "NoisyDescent"),
+        (logistic, {"y": np.where(Y > 0, "yes", "no")}, "classes"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            simulate(release, **{"X": X, "y": Y, "person": 0, "epsilon": 1.0, "trainings": 10, **wrong})

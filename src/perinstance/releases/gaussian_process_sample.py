@@ -76,32 +76,26 @@ class GaussianProcessSample(WritesModel):
         return self.problem().fit(sweep)
 
     def people(self, fit: KernelFit, block: Block, inside: bool = True) -> People:
-        """Map: the pairs of the people of one block."""
-        problem = self.problem()
-        seen = problem.seen(fit, block.X, block.y, inside)
-        mu, r = charge(seen.leverage, seen.leverage_lost).value, charge(seen.residual, seen.residual_lost).value
-        return People(mu, r, self._pairs(problem, fit, seen, inside))
-
-    def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> PosteriorSamplePair:
-        """Return the pairs, charged for rounding.
+        """Map: the pairs of the people of one block, charged for rounding.
 
         A larger mu with a rho that is larger by ``sqrt((1 + mu')/(1 + mu))`` tells more: the smaller pair is the larger
         one, scaled and with Gaussian noise added. (A larger mu alone need not.) So the mu that is stated goes into
         ``rho = sqrt(gamma (1 + mu)/(alpha + v)) |r|``.
         """
-        gamma = positive("gamma", self.gamma)
+        problem, gamma = self.problem(), positive("gamma", self.gamma)
+        seen = problem.seen(fit, block.X, block.y, inside)
         r = np.abs(seen.residual)
         found, high = _shares(fit, seen, inside, problem.noise)
-        leverage_high = seen.leverage + seen.leverage_lost
         # never more than a draw of the whole function would tell, which is all there is to say of points that determine
         # each other
         at = np.minimum(found, seen.leverage)
-        mu = charge(at, np.maximum(np.minimum(high, leverage_high) - at, 0))
+        mu = charge(at, np.maximum(np.minimum(high, seen.leverage + seen.leverage_lost) - at, 0))
         rho = np.sqrt(gamma * (1 + at) / seen.whole) * r
         rho_high = np.sqrt(gamma * (1 + mu.value) / seen.whole_low) * (r + seen.residual_lost) * STEP_UP
         rho_charged = charge(rho, np.maximum(rho_high - rho, 0))
-        codes = np.maximum(mu.kind_code, rho_charged.kind_code)
-        return PosteriorSamplePair(mu.value, rho_charged.value, kind=problem.kinds(codes))
+        kinds = problem.kinds(np.maximum(mu.kind_code, rho_charged.kind_code))
+        leverage, residual = charge(seen.leverage, seen.leverage_lost), charge(seen.residual, seen.residual_lost)
+        return People(leverage.value, residual.value, PosteriorSamplePair(mu.value, rho_charged.value, kind=kinds))
 
     def law(self, fit: KernelFit) -> Law:
         """Return the distribution in floating point."""

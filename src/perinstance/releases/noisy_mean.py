@@ -124,9 +124,8 @@ class ColumnStatistic(WritesModel):
         """Return the one pair of several rows, which are in the table that was fitted (``inside``) or are not."""
         with working_precision(PRECISION):
             try:
-                moves = self._moves(
-                    fit, exact_sums(np.asarray(self.amounts(rows), dtype=np.float64)), len(rows), inside
-                )
+                sums = exact_sums(np.asarray(self.amounts(rows), dtype=np.float64))
+                moves = self._moves(fit, self._values(fit), sums, len(rows), inside)
                 distance = distance_of(moves, float(self.scale), 1 if self.noise == "laplace" else 2)
             except ZeroDivisionError:
                 distance = np.inf
@@ -141,11 +140,11 @@ class ColumnStatistic(WritesModel):
         def answer(block: Block) -> LogRatios:
             found: list[Ball | None] = []
             with working_precision(PRECISION):
-                here = [exact(self.value_of(total, fit.n_people)) for total in _totals(fit)]
-                drawn = NoisySums.of(output, here, [float(self.scale)] * len(here), noise)
+                here = self._values(fit)
+                drawn = NoisySums.of(output, [value for _, value in here], [float(self.scale)] * len(here), noise)
                 for row in np.asarray(self.amounts(block.X), dtype=np.float64).tolist():
                     try:
-                        steps = self._moves(fit, row, 1, outside is None)
+                        steps = self._moves(fit, here, row, 1, outside is None)
                         found.append(drawn.log_ratio(steps) if outside is None else -drawn.log_ratio(steps))
                     except ZeroDivisionError:  # without them nothing could have been published
                         found.append(None)
@@ -153,17 +152,17 @@ class ColumnStatistic(WritesModel):
 
         return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
 
-    def _moves(self, fit: MeanFit, sums: Any, count: int, inside: bool) -> list[Ball]:
+    def _values(self, fit: MeanFit) -> list[tuple[Any, Any]]:
+        """Return each column's sum, a rational number, and its statistic with everybody."""
+        totals = [fmpq(units, 1 << UNIT_BITS) for units in fit.units]
+        return [(total, self.value_of(total, fit.n_people)) for total in totals]
+
+    def _moves(self, fit: MeanFit, here: Any, sums: Any, count: int, inside: bool) -> list[Ball]:
         """Return ``f(here) - f(there)`` of each column, there being without ``count`` rows (outside: with them)."""
-        n, sign, found = fit.n_people, -1 if inside else 1, []
-        for total, own in zip(_totals(fit), sums, strict=True):
-            there = self.value_of(total + sign * fmpq(*own.as_integer_ratio()), n + sign * count)
-            found.append(exact(self.value_of(total, n) - there))
-        return found
-
-
-def _totals(fit: MeanFit) -> list[Any]:
-    return [fmpq(units, 1 << UNIT_BITS) for units in fit.units]
+        n, sign = fit.n_people, -1 if inside else 1
+        own = (fmpq(*number.as_integer_ratio()) for number in sums)
+        there = (self.value_of(total + sign * x, n + sign * count) for (total, _), x in zip(here, own, strict=True))
+        return [exact(value - other) for (_, value), other in zip(here, there, strict=True)]
 
 
 class NoisyMean(ColumnStatistic):

@@ -121,17 +121,15 @@ class ObjectivePerturbation(AnsweringModel):
 
     def people(self, fit: LinearFit | DualFit | SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
-        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self._bounded(fit, X, y, inside)
-        return self._exact(fit, without(fit, X, y, inside), squared_lengths(X))
+            return self._bounded(fit, block, inside)
+        return self._exact(fit, without(fit, block.X, block.y, inside), block.X)
 
     def refine(self, fit: LinearFit | DualFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
-        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self._bounded(fit, X, y, inside)
-        return self._exact(fit, refined(fit, sweep, X, y, inside), squared_lengths(X))
+            return self._bounded(fit, block, inside)
+        return self._exact(fit, refined(fit, sweep, block.X, block.y, inside), block.X)
 
     def persons(self, fit: Any, block: Block, starts: NDArray[np.int64], inside: bool = True) -> People:
         """Map: people with several rows are all left open; ``analysis.group_pairs`` answers one by one (MATH 12)."""
@@ -165,14 +163,12 @@ class ObjectivePerturbation(AnsweringModel):
         It is exact, a density ratio: a linear term and a log-determinant. It is confidential.
         """
         problem, scale = self.problem(), positive("scale", self.scale)
-        sweep: Sweep = ArraySweep(np.asarray(X), np.asarray(y))
-        target = np.asarray(y)
+        rows, target = np.asarray(X), np.asarray(y)
         if isinstance(problem, LinearProblem):
             objective = SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept)
         else:
-            objective, classes = problem.binary().objective, binary_classes(sweep)
-            sweep, target = CodedSweep(sweep, classes), classes.codes(target)
-        return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
+            objective, target = problem.binary().objective, binary_classes(ArraySweep(rows, target)).codes(target)
+        return ex_post(ArraySweep(rows, target), objective, np.asarray(theta, dtype=np.float64), scale, rows, target)
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of logistic regression in float64, unproved."""
@@ -186,15 +182,13 @@ class ObjectivePerturbation(AnsweringModel):
         found = -self.ex_post(X, y, output.values)
         return LogRatios(found, np.full(len(found), np.inf))
 
-    def _bounded(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
+    def _bounded(self, fit: SmoothAudit, block: Block, inside: bool) -> People:
         """Return the pairs of people of logistic regression."""
-        codes = y if fit.classes is None else fit.classes.codes(y)
-        products = row_products(perturbed_multipliers(fit.model, inside), X, codes)
+        assert fit.classes is not None  # made by ``confidential_fit``
+        products = row_products(perturbed_multipliers(fit.model, inside), block.X, fit.classes.codes(block.y))
         found = perturbed(fit.model, products, float(self.scale), inside)
-        alone = np.zeros(len(products), dtype=bool)
-        if fit.classes is not None:
-            alone = fit.classes.alone(products.y, inside)
-        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
+        # without somebody who is alone in a class there is one class, and no release
+        distance = np.where(fit.classes.alone(products.y, inside), np.inf, found.distance)
         pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
         residual = found.distance * float(self.scale) / np.maximum(found.length, ROW_OF_ZEROS)
         return People(found.leverage, residual, pairs)
@@ -209,9 +203,9 @@ class ObjectivePerturbation(AnsweringModel):
             )
         return Law(fit.theta, float(self.scale) * fit.inverse())
 
-    def _exact(self, fit: LinearFit | DualFit, loo: Without, squares: Floats) -> People:
-        """Return the pairs of people of a linear model whose statistics and whose rows' squared lengths are known."""
-        rows = squares + float(fit.fit_intercept)
+    def _exact(self, fit: LinearFit | DualFit, loo: Without, X: NDArray) -> People:
+        """Return the pairs of people of a linear model, from the statistics of their rows."""
+        rows = squared_lengths(X) + float(fit.fit_intercept)
         with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
             squares = direction**2

@@ -42,6 +42,7 @@ class PerturbedEstimate(AnsweringModel):
 
     estimator: Any
     scale: float
+    precision: Any = None
 
     @abstractmethod
     def _pairs(self, distance: Charged, width: int) -> Pairs:
@@ -114,7 +115,7 @@ class PerturbedEstimate(AnsweringModel):
 
     def _shape(self) -> Floats | None:
         """Return the precision of the noise; None is the identity."""
-        return None
+        return None if self.precision is None else check_precision(self.precision)
 
     def _center(self, X: NDArray, y: Floats) -> NormalEquations | Floats:
         """Return what is drawn around: least squares are solved exactly.
@@ -196,15 +197,12 @@ class OutputPerturbation(PerturbedEstimate):
             return PublishedInference(None, (), no_intervals(f"{type(self).__name__} of this estimator"))
         constant = np.ravel(numbers.intercept)  # never drawn as zero, which is that of a model without one
         found = np.append(np.ravel(numbers.coef), constant if constant.any() else [])
-        A, p = self._shape(), len(found)
-        covariance: Floats = float(self.scale) ** 2 * np.asarray(np.eye(p) if A is None else np.linalg.inv(A))
-        return PublishedInference(Estimated(found, covariance, covariance, np.zeros((p, 0))))
+        A = np.eye(len(found)) if self.precision is None else check_precision(self.precision)
+        covariance: Floats = float(self.scale) ** 2 * np.asarray(np.linalg.inv(A))
+        return PublishedInference(Estimated(found, covariance, covariance, np.zeros((len(found), 0))))
 
     def _pairs(self, distance: Charged, width: int) -> GaussianShift:
         return GaussianShift(distance.value, kind=distance.kind_code)
-
-    def _shape(self) -> Floats | None:
-        return None if self.precision is None else check_precision(self.precision)
 
 
 class StudentPerturbation(PerturbedEstimate):

@@ -14,14 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.equation import bounded_draw
 from perinstance.inference.table import About, PublishedInference
-from perinstance.models.linear.ridge import (
-    DualFit,
-    LinearFit,
-    Without,
-    linear_fit,
-    refined,
-    without,
-)
+from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.models.linear.several_rows import person_spectra
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP
@@ -82,21 +75,18 @@ class PosteriorSample(Publishing):
         """Bound the draw's variance by ``1/(gamma alpha)``: what the ridge fit on this table says."""
         if about == "population":
             return PublishedInference(None, (), only_the_table("PosteriorSample"))
-        slopes = np.ravel(self.coef_)
-        square = np.divide(1.0 / float(self.gamma), float(self.alpha)) if self.alpha > 0 else np.inf
-        variances = np.append(np.full(len(slopes), square), [np.inf] if self.fit_intercept else [])
-        found = np.append(slopes, [self.intercept_] if self.fit_intercept else [])
+        square = 1.0 / float(self.gamma) / float(self.alpha) if self.alpha > 0 else np.inf
+        variances = np.append(np.full(len(self.coef_), square), [np.inf] * self.fit_intercept)
+        found = np.append(self.coef_, [self.intercept_] * self.fit_intercept)
         return PublishedInference(bounded_draw(found, variances), (AT_MOST,))
 
     def people(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
-        X, y = block.X, block.y
-        return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
+        return self.from_row_statistics(fit, without(fit, block.X, block.y, inside, self.residual_floor))
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
-        X, y = block.X, block.y
-        return self.from_row_statistics(fit, refined(fit, sweep, X, y, inside, self.residual_floor))
+        return self.from_row_statistics(fit, refined(fit, sweep, block.X, block.y, inside, self.residual_floor))
 
     def persons(self, fit: LinearFit | DualFit, block: Block, starts: NDArray[np.int64], inside: bool = True) -> People:
         """Map: the pairs of people with several rows, one coordinate for each row (MATH 12)."""
@@ -108,9 +98,8 @@ class PosteriorSample(Publishing):
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
         gamma, alpha = positive("gamma", self.gamma), non_negative("alpha", self.alpha)
-        return sampling.ExactPosterior(
-            exact_equations(X, y, alpha, truth_value("fit_intercept", self.fit_intercept)), gamma
-        )
+        equations = exact_equations(X, y, alpha, truth_value("fit_intercept", self.fit_intercept))
+        return sampling.ExactPosterior(equations, gamma)
 
     def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

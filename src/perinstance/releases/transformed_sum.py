@@ -151,7 +151,7 @@ class SlowScalingSum(ColumnStatistic):
 
     def value_of(self, total: Any, people: int) -> Ball:
         """Enclose the logarithm or the square root of an exact sum."""
-        return (exact(total) + arb(self.offset)).log() if self.transform == "log" else exact(total).sqrt()
+        return (exact(total) + arb(float(self.offset))).log() if self.transform == "log" else exact(total).sqrt()
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""

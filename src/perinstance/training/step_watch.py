@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.auditing.result import Audit
 from perinstance.checked_numbers import is_number, one_of, positive, probability, real_values, whole_number
 from perinstance.data.source import Flavour
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput
 from perinstance.folds.ids import read_ids, refuse_duplicates
 from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
@@ -73,10 +73,6 @@ class WatchedTraining:
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return what was declared."""
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def law(self, fit: Any) -> Any:
-        """Refuse: the model is elsewhere."""
-        raise RefusedModel("what was trained elsewhere has no law here")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -23,9 +23,7 @@ from perinstance.models.interface import ConfidentialFit, FitHealth, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
-from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, STEP_UP, TINY
 from perinstance.pairs.base import Pairs
@@ -225,18 +223,6 @@ class SummedGradients:
         each = np.where(np.isnan(each).any(axis=1, keepdims=True), 0.0, each)
         with np.errstate(all="ignore"):
             return np.add.reduceat(each, firsts, axis=0) if len(firsts) else each
-
-
-def model_of(estimator: Any) -> Problem:
-    """Return the model to descend: ridge regression, or a smooth objective of one linear predictor."""
-    if estimator is None:
-        from sklearn.linear_model import Ridge
-
-        estimator = Ridge(alpha=1.0)
-    if isinstance(estimator, SmoothObjective):
-        return SmoothProblem(estimator)
-    problem = problem_of(estimator)
-    return problem.binary() if isinstance(problem, ClassifierProblem) else problem
 
 
 def objective_of(problem: Problem) -> SmoothObjective:

@@ -18,6 +18,10 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.table import About, PublishedInference
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
+from perinstance.models.losses.penalised_objective import SmoothObjective
+from perinstance.models.problem_registry import problem_of
+from perinstance.models.smooth.problem import SmoothProblem
+from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.base import Pairs
@@ -45,7 +49,6 @@ from perinstance.releases.descent.clipped_steps import (
     coded_targets,
     folded_path,
     longest_gradients,
-    model_of,
     objective_of,
     path_of,
     reading,
@@ -179,8 +182,13 @@ class NoisyDescent(AnsweringModel):
         self.rows_per_person = rows_per_person
 
     def problem(self) -> Problem:
-        """Return the model behind the estimator."""
-        return model_of(self.estimator)
+        """Return the model to descend: ridge regression, or a smooth objective of one linear predictor."""
+        if self.estimator is None:
+            return LinearProblem(1.0, fit_intercept=True)
+        if isinstance(self.estimator, SmoothObjective):
+            return SmoothProblem(self.estimator)
+        problem = problem_of(self.estimator)
+        return problem.binary() if isinstance(problem, ClassifierProblem) else problem
 
     def promise(self, n_features: int | None = None) -> DescentPromise:
         """Return what holds for everybody, before any data is seen; it is the same for any number of features."""

@@ -143,7 +143,6 @@ class DescentPromise:
     rate: float
     distance: float
     steps: int
-    kind: Kind = "upper"
     budget: PersonalBudget | None = None  #: of a filter
 
     def delta(self, epsilon: float) -> float:
@@ -165,4 +164,4 @@ class DescentPromise:
     @property
     def pairs(self) -> Pairs:
         """One pair: that of a person whose gradient is clipped in every step (at rate 1: while a budget lasts)."""
-        return equal_steps(self.rate, self.distance, self.steps, self.kind, self.budget)
+        return equal_steps(self.rate, self.distance, self.steps, budget=self.budget)
