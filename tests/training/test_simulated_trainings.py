@@ -24,7 +24,7 @@ def test_the_interval_holds_the_exact_loss_of_ridge_regression():
     for epsilon in (0.0, 0.3):
         found = simulate(release, X, Y, person, epsilon, trainings=1000, rng=np.random.default_rng(1))
         true = exact.pairs[person].delta(epsilon)[0]
-        assert found.low <= true <= found.high and found.high - found.low < 0.08
+        assert found.low <= true <= found.high and found.high - found.low < 0.12
         assert found.delta == pytest.approx(true, abs=0.03) and found.kind == "estimate"
 
 
