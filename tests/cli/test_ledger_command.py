@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 import perinstance as pi
 from tests.cli.conftest import people
 
@@ -65,15 +63,11 @@ def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
     again = run("ledger", "settle", "book", "left", "--published")
     assert again.code == 2 and "cancelled" in again.err
     assert run("ledger", "settle", "book", "none", "--published").code == 2
-
-
-def test_infinity_is_null_with_a_flag(run):
-    run("ledger", "init", "book")
-    pi.Ledger("book").charge_pairs(["a"], pi.pairs.GaussianShift([float("inf")]), key="k")
+    book.charge_pairs(["a"], pi.pairs.GaussianShift([float("inf")]), key="infinite")  # null in JSON, with a flag
     totals = json.loads(run("ledger", "totals", "book", "--json").out)
     assert totals["maximum"] is None and totals["maximum_infinite"] is True
     person = json.loads(run("ledger", "person", "book", "a", "--json").out)
-    assert person["epsilon"] is None and person["entries"][0]["epsilon_infinite"] is True
+    assert person["epsilon"] is None and person["entries"][-1]["epsilon_infinite"] is True
 
 
 def test_a_page_is_written_for_its_owner(run, tmp_path):
@@ -136,10 +130,10 @@ def test_a_filter_admits_what_is_released(run, tmp_path):
     assert made.code == 0 and "nobody loses more than ε = 2.26 at δ = 1e-06" in made.out, made.out
     asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "--epsilon", "1")
     asked += ("--x-bound", "5", "--y-bound", "5", "--out")
-    for key in ("one", "two", "three", "four", "five", "six"):
+    for key in ("one", "two", "three"):
         assert run("release", *asked, f"{key}.json", "--key", key).code == 0
     book = pi.Ledger("book")
-    assert [release.state for release in book.releases()] == ["committed"] * 6
+    assert [release.state for release in book.releases()] == ["committed"] * 3
     assert book.totals(1e-6).losses.max() <= book.filter.epsilon(1e-6)
     refused = run("audit", "people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "--key", "a")
     assert refused.code == 2 and "perinstance release --ledger" in refused.err
@@ -174,10 +168,12 @@ def test_a_limit_of_totals_and_what_is_said_afterwards(run, tmp_path):
     assert run("ledger", "verify", "book").code == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("totals", "book", "--fail-over", "-1"), "--fail-over must be a loss >= 0, got -1"),
+def test_every_refusal_is_one_sentence(run, tmp_path):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "same.csv").write_text("old,new\np7,q\np8,q\n")
+    for words, said in (
         (("totals", "book", "--fail-over", "nan"), "--fail-over must be a loss >= 0, got nan"),
         (("deletions", "book", "--epsilon", "-1"), "--epsilon must be a loss >= 0, got -1"),
         (("rename", "book", "none.csv"), "none.csv"),
@@ -187,12 +183,6 @@ def test_a_limit_of_totals_and_what_is_said_afterwards(run, tmp_path):
         (("forget", "book", "nobody"), "nobody of that name"),
         (("fixed-in-advance", "book", "none"), "perinstance ledger releases"),
         (("init", "other", "--gaussian", "-1"), "--gaussian must be"),
-    ],
-)
-def test_every_refusal_is_one_sentence(run, tmp_path, words, said):
-    table(tmp_path)
-    run("ledger", "init", "book")
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "same.csv").write_text("old,new\np7,q\np8,q\n")
-    done = run("ledger", *words)
-    assert done.code == 2 and said in done.err and done.err.count("\n") == 1, done.err
+    ):
+        done = run("ledger", *words)
+        assert done.code == 2 and said in done.err and done.err.count("\n") == 1, done.err

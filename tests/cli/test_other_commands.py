@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import stat
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from perinstance.data import load, scan
 from perinstance.pairs import GaussianShift
 from perinstance.published.readable import readable_model
 from tests.cli.conftest import people
+from tests.forked import command, forked
 
 SUMS = {"totals_", "column_totals_", "gram_", "moments_"}
 BOUNDS = ("--x-bound", "3", "--y-bound", "6")
@@ -64,12 +64,6 @@ def test_a_logistic_release_of_words_from_a_file(run, tmp_path):
     assert run(*number, "--classes", "0,1").code == 2
 
 
-def test_two_releases_differ(run, table):
-    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json", "--again")
-    first, second = (json.loads(run(*words).out)["model"]["coef"] for _ in range(2))
-    assert first != second
-
-
 def test_a_second_release_into_a_file_must_be_meant(run, table, tmp_path):
     words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age")
     assert run(*words).code == 0
@@ -97,6 +91,7 @@ def test_rows_beyond_the_bounds_are_told_at_the_curators_terminal_and_nowhere_el
     "words",
     [
         ("--epsilon", "0", *BOUNDS),
+        ("--epsilon", "1"),
         ("--epsilon", "1", "--x-bound", "-1", "--y-bound", "1"),
         ("--epsilon", "1", *BOUNDS, "--delta", "1"),
         ("--epsilon", "1", *BOUNDS, "--method", "adassp", "--kappa", "50"),
@@ -130,11 +125,6 @@ def test_ranges_of_columns_and_of_the_target(run, table, tmp_path):
     assert json.loads(through_zero.out)["model"]["intercept"] == 0.0
 
 
-def test_missing_bounds_are_asked_for(run, table):
-    outcome = run("release", table, "--target", "bmi", "--epsilon", "1")
-    assert outcome.code == 2 and "x-bound" in outcome.err
-
-
 HOSTILE = {
     "nobody": "",
     "missing": "1,,3\n2,5,NA\n",
@@ -144,8 +134,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("method", ["adaops", "adassp"])
-@pytest.mark.parametrize("rows", HOSTILE)
+@pytest.mark.parametrize(("rows", "method"), [*((rows, "adassp") for rows in HOSTILE), ("beyond", "adaops")])
 def test_whatever_the_rows_of_a_file_hold_a_release_says_the_same(run, tmp_path, rows, method):
     """A header alone, cells that are no numbers: exit code, words and fields are those of any table."""
     outcomes = []
@@ -214,11 +203,7 @@ def test_explain_gives_the_power_of_the_best_attack(run):
         low, high = (middle, high) if GaussianShift([middle]).epsilon(1e-5)[0] <= 1 else (low, middle)
     assert row["power_gaussian"] == pytest.approx(float(GaussianShift([low]).attack_power(0.01)[0]), rel=1e-6)
     assert row["power_gaussian"] < row["power_at_most"] == pytest.approx(np.e * 0.01 + 1e-5)
-
-
-def test_explain_refuses_nonsense(run):
-    assert run("explain", "--", "-1").code == 2
-    assert run("explain", "1", "--delta", "2").code == 2
+    assert run("explain", "--", "-1").code == run("explain", "1", "--delta", "2").code == 2
 
 
 def test_the_demo_ends_with_the_path_of_its_report(run, tmp_path):
@@ -248,36 +233,19 @@ def test_a_terminal_gets_a_progress_bar_and_a_pipe_does_not(tmp_path):
     path = tmp_path / "people.parquet"
     frame = people(4000)
     frame.to_parquet(path, index=False)
-    command = [
-        str(Path(sys.executable).parent / "perinstance"),
-        "audit",
-        str(path),
-        "--target",
-        "bmi",
-        "--id",
-        "person",
-    ]
-    command += ["--group", "ward", "--out", str(tmp_path / "r.html")]
+    words = ("audit", str(path), "--target", "bmi", "--id", "person", "--group", "ward", "--out", str(tmp_path / "r"))
     main, child = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=environment, close_fds=True)
+    script = str(Path(sys.executable).parent / "perinstance")
+    process = subprocess.Popen([script, *words], stdin=child, stdout=child, stderr=child, env=environment)
     os.close(child)
     screen = b""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if select.select([main], [], [], 0.2)[0]:
-            try:
-                part = os.read(main, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(main, 65536):
             screen += part
-        elif process.poll() is not None:
-            break
     os.close(main)
     assert process.wait(timeout=60) == 0
     shown = screen.decode(errors="replace")
     assert "Measuring losses" in shown and "people" in shown and "━" in shown
-    piped = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert piped.returncode == 0 and "━" not in piped.stderr and "\x1b" not in piped.stdout
+    code, out, err = forked(command, *words)
+    assert code == 0 and "━" not in err and "\x1b" not in out

@@ -97,18 +97,15 @@ def test_cells_that_the_recipe_does_not_know(run, raw, tmp_path):
     assert "'smoker', row 2 (and 299 more up to row 301)" in outcome.err and "'admitted', row 7:" in outcome.err
 
 
-@pytest.mark.parametrize(
-    "words, sentence",
-    [
+def test_options_that_do_not_go_together(run, raw):
+    for words, sentence in (
         (("--recipe", "recipe.toml", "--feature", "age"), "leave --feature away"),
         (("--recipe", "recipe.toml", "--target", "age"), "leave it away"),
-        (("--recipe", "nowhere.toml",), "cannot be opened"),
+        (("--recipe", "nowhere.toml"), "cannot be opened"),
         ((), "name the column that is predicted"),
-    ],
-)  # fmt: skip
-def test_options_that_do_not_go_together(run, raw, words, sentence):
-    outcome = run("audit", raw, *words)
-    assert outcome.code == 2 and sentence in outcome.err
+    ):
+        outcome = run("audit", raw, *words)
+        assert outcome.code == 2 and sentence in outcome.err
 
 
 MESSY = """
@@ -159,27 +156,23 @@ def messy(tmp_path):
 
 def test_a_messy_file_is_read_as_declared(run, messy):
     recipe = pi.Recipe.from_toml(messy / "messy.toml")
-    assert pi.Recipe.from_toml(_written(messy, recipe)).to_dict() == recipe.to_dict()
+    (messy / "again.toml").write_text(recipe.to_toml(), encoding="utf-8")
+    assert pi.Recipe.from_toml(messy / "again.toml").to_dict() == recipe.to_dict()
     assert run("recipe", "messy.csv", "--check", "messy.toml").out.startswith("Every cell")
     done = run("audit", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--per-person", "l.csv", "-q")
     assert done.code == 0, done.err
     k = np.arange(200)
     cost = np.where(k % 50 == 8, 5000.0, (1 + k % 9) * 1000 + k + 0.5)
     crp = np.where(k % 5 == 0, 0.6, k % 7 + (k % 10) / 10)
+    for wrong in ("nonsense", "utf-16", 3):
+        with pytest.raises(pi.errors.InvalidTable, match="encoding"):
+            pi.scan("messy.csv", delimiter=";", encoding=wrong)
     rows = pi.data.load(pi.scan("messy.csv", delimiter=";", decimal=",", encoding="cp1252"), "Kosten", recipe=recipe)
     np.testing.assert_allclose(recipe.inverse_transform_target(rows.y), cost)
     np.testing.assert_allclose((rows.X[:, 2] + 1) * 5, crp)
-    assert not np.isnan(rows.X).any() and run(*RELEASE).code == 0
+    release = ("release", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--epsilon", "1", "-q")
+    assert not np.isnan(rows.X).any() and run(*release).code == 0
     assert pi.load_model(messy / "model.json").recipe.to_dict() == {**recipe.to_dict(), "intercept": False}
-
-
-RELEASE = ("release", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--epsilon", "1", "-q")
-
-
-def _written(folder, recipe):
-    path = folder / "again.toml"
-    path.write_text(recipe.to_toml(), encoding="utf-8")
-    return path
 
 
 def test_all_problems_of_a_file_come_at_once_with_exact_counts(run, messy):
@@ -228,9 +221,3 @@ def test_a_thousands_mark_is_no_decimal():
     assert recipe.transform(pd.DataFrame({"cost": ["1,234.5", "999", "12"]})).ravel().tolist() == [1234.5, 999, 12]
     with pytest.raises(pi.errors.InvalidTable):  # it is no group of three
         recipe.transform(pd.DataFrame({"cost": ["1,5", "1", "2"]}))
-
-
-def test_encodings_that_cannot_be_read_are_refused(messy):
-    for wrong in ("nonsense", "utf-16", 3):
-        with pytest.raises(pi.errors.InvalidTable, match="encoding"):
-            pi.scan(messy / "messy.csv", delimiter=";", encoding=wrong)

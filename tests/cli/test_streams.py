@@ -48,12 +48,8 @@ def test_a_reader_who_leaves_is_no_failure():
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("words", [("--help",), ("explain", "1", "--json"), ("audit", "--help")])
-def test_a_reader_who_leaves_is_no_failure_anywhere(words):
-    assert forked(command, *words, stdout="closed") == (0, "", "")
-
-
 def test_a_reader_who_leaves_does_not_hide_a_limit_that_is_exceeded(table, tmp_path):
+    assert forked(command, "audit", "--help", stdout="closed") == (0, "", "")
     words = ("audit", table, *COMMON, "--fail-over", "1e-9")
     code, _, err = forked(command, *words, stdout="closed", folder=tmp_path)
     assert code == 1 and "--fail-over" in err
@@ -67,14 +63,11 @@ def test_a_locale_without_greek():
     assert code == 0 and "Traceback" not in err and "epsilon = 1" in out and "delta = 1e-06" in out
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_terminals_without_greek(encoding):
     code, out, err = forked(command, "explain", "1", encoding=encoding)
     assert code == 0 and "Traceback" not in err and "epsilon = 1" in out and "delta = 1e-06" in out
-    code, out, err = forked(command, "audit", "--help", encoding=encoding)
-    assert code == 0 and err == ""
-    code, out, err = forked(command, "explain", "--", "-1", encoding=encoding)
-    assert code == 2 and err.startswith("perinstance: a loss is a number")
+    assert forked(command, "audit", "--help", encoding=encoding)[::2] == (0, "")
 
 
 def test_an_audit_on_a_terminal_that_knows_ascii_alone(tmp_path):
@@ -132,8 +125,9 @@ def test_a_full_disk_is_called_that_on_standard_output():
     assert code == 2 and err.startswith("perinstance: the disk is full") and len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("where", ["fsync", "open", "write"])
+@pytest.mark.parametrize(
+    ("number", "where"), [(errno.ENOSPC, "fsync"), (errno.ENOSPC, "open"), (errno.EDQUOT, "write")]
+)
 def test_a_full_disk_is_called_that(run, table, tmp_path, monkeypatch, number, where):
     def full(*_, **__):
         raise OSError(number, os.strerror(number))
@@ -151,15 +145,11 @@ def test_a_full_disk_is_called_that(run, table, tmp_path, monkeypatch, number, w
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".part" or path.name == "losses.csv"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_can_complete(shell):
-    """What ``--install-completion`` would install is shown, and it asks this command."""
+def test_shells_can_complete():
+    """What ``--install-completion`` would install is shown, and it asks this command, which offers its commands."""
     environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    code, out, err = forked(command, "--show-completion", shell, environment=environment)
+    code, out, err = forked(command, "--show-completion", "bash", environment=environment)
     assert code == 0 and "_COMPLETE" in out
-
-
-def test_completion_offers_the_commands():
     asked = {"_PERINSTANCE_COMPLETE": "complete_bash", "COMP_WORDS": "perinstance pre", "COMP_CWORD": "1"}
     assert forked(command, environment=asked)[:2] == (0, "predict\n")
 
@@ -168,10 +158,10 @@ def test_fail_over_says_why(run, table):
     outcome = run("audit", table, *COMMON, "--fail-over", "1e-9", "--quiet")
     assert outcome.code == 1 and outcome.out == ""
     assert outcome.err.startswith("perinstance: failed, somebody's loss exceeds the limit 1e-09 of --fail-over")
-    record = json.loads(run("audit", table, *COMMON, "--fail-over", "1e-9", "--json").out)
-    assert record["failed"] is True and record["fail_over"] == 1e-9
-    record = json.loads(run("audit", table, *COMMON, "--json").out)
-    assert record["failed"] is False and record["fail_over"] is None
+    for words, failed, limit in ((("1e-9",), True, 1e-9), (("1e9",), False, 1e9)):
+        outcome = run("audit", table, *COMMON, "--json", "--fail-over", *words)
+        record = json.loads(outcome.out)
+        assert (record["failed"], record["fail_over"], outcome.code) == (failed, limit, int(failed))
 
 
 def test_json_numbers_are_numbers_or_null(run, tmp_path):
@@ -190,8 +180,6 @@ def test_semicolons_and_decimal_commas(run, table, tmp_path):
     people().to_csv(tmp_path / "german.csv", index=False, sep=";", decimal=",")
     german = json.loads(run("audit", "german.csv", *COMMON, "--decimal", ",", "--json").out)
     assert german["epsilon"] == json.loads(run("audit", table, *COMMON, "--json").out)["epsilon"]
-    same = run("audit", "german.csv", *COMMON, "--decimal", ",", "--delimiter", ";", "--quiet")
-    assert same.code == 0
     wrong = run("audit", "german.csv", *COMMON, "--delimiter", ";")
     assert wrong.code == 2 and "a decimal comma" in wrong.err and "," not in wrong.err.split(", row")[0]
     assert run("audit", "german.csv", *COMMON, "--decimal", ",", "--delimiter", ",").code == 2
@@ -229,8 +217,6 @@ main()"""
 
 
 def test_steps_as_lines_of_json(run, table):
-    import json
-
     words = ("audit", table.name, "--target", "bmi", "--id", "person", "--feature", "age", "-q")
     done = run("--log-format", "json", *words)
     lines = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]

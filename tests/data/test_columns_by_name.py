@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ import pyarrow.csv as pcsv
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
@@ -30,7 +27,7 @@ TARGET = ROWS @ [0.3, -0.02, 0.005]
 BOUNDS = dict(x_bound=SCALES.tolist(), y_bound=1.0)
 RIDGE = pi.PosteriorSample(alpha=1.0, gamma=2.0)
 PROMISED = pi.AdaSSP(epsilon=1.0, delta=1e-6, **BOUNDS)
-ORDERS = st.permutations(NAMES)
+ORDER = ("c", "a", "b")  # neither its own inverse, nor one that moves two columns alone
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
@@ -45,10 +42,6 @@ def scanned(write, suffix: str):
         return pi.scan(path)
 
     return container
-
-
-def dask_frame(frame: pd.DataFrame, folder: Path):
-    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
 
 
 MEMORY = {
@@ -88,30 +81,26 @@ def same(call, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@given(order=ORDERS)
-@settings(max_examples=6, deadline=None)
-def test_features_named_in_an_order_are_read_in_it(kind, order, folder):
+def test_features_named_in_an_order_are_read_in_it(kind, folder):
     asked = pi.audit(PROMISED, table(kind, NAMES, folder, target=True), target="t", features=list(NAMES))
-    found = audited(PROMISED, kind, order, folder, features=list(NAMES))
+    found = audited(PROMISED, kind, ORDER, folder, features=list(NAMES))
     np.testing.assert_array_equal(found.losses, asked.losses)
     if kind in MEMORY:  # no target among the columns: all of them are features
-        alone = pi.audit(PROMISED, table(kind, order, folder), TARGET, features=list(NAMES))
+        alone = pi.audit(PROMISED, table(kind, ORDER, folder), TARGET, features=list(NAMES))
         np.testing.assert_allclose(alone.losses, asked.losses, rtol=1e-6 if kind == "float32" else 1e-12)
 
 
-@given(order=st.permutations(range(3)))
-def test_features_of_a_matrix_are_read_in_the_order_of_their_numbers(order):
-    bounds = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=SCALES[order].tolist(), y_bound=1.0)
-    found = pi.audit(bounds, ROWS, TARGET, features=order)
-    expected = pi.audit(bounds, ROWS[:, order], TARGET)
+def test_features_of_a_matrix_are_read_in_the_order_of_their_numbers():
+    bounds = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=SCALES[[2, 0, 1]].tolist(), y_bound=1.0)
+    found = pi.audit(bounds, ROWS, TARGET, features=[2, 0, 1])
+    expected = pi.audit(bounds, ROWS[:, [2, 0, 1]], TARGET)
     np.testing.assert_array_equal(found.losses, expected.losses)
 
 
-@pytest.mark.parametrize("order", list(permutations(NAMES)))
-def test_dask_partitions_are_read_by_name(order, folder):
+def test_dask_partitions_are_read_by_name():
     frame = pd.DataFrame(ROWS, columns=list(NAMES)).assign(t=TARGET)
     known = pi.audit(PROMISED, frame, target="t")
-    parts = dask_frame(frame[[*order, "t"]], folder)
+    parts = pytest.importorskip("dask.dataframe").from_pandas(frame[[*ORDER, "t"]], npartitions=2)
     np.testing.assert_allclose(pi.audit(PROMISED, parts, target="t", features=list(NAMES)).losses, known.losses)
     output = np.array([0.3, -0.02, 0.005])
     ridge = pi.audit(RIDGE, frame, target="t")
@@ -119,37 +108,30 @@ def test_dask_partitions_are_read_by_name(order, folder):
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@given(order=ORDERS)
-@settings(max_examples=6, deadline=None)
-def test_a_model_file_predicts_by_name(kind, order, folder):
+def test_a_model_file_predicts_by_name(kind, folder):
     release = pi.PosteriorSample(alpha=1.0, gamma=2.0, fit_intercept=True).fit(ROWS, TARGET)
     path = folder / "model.json"
     path.write_text(release.to_json(features=NAMES, target="t"), encoding="utf-8")
     model = pi.load_model(path)
     expected = model.predict(table(kind, NAMES, folder))
-    np.testing.assert_array_equal(model.predict(table(kind, order, folder)), expected)
+    np.testing.assert_array_equal(model.predict(table(kind, ORDER, folder)), expected)
 
 
 @pytest.mark.parametrize("kind", MEMORY)
-@given(order=ORDERS)
-@settings(max_examples=6, deadline=None)
-def test_a_fitted_release_predicts_and_is_audited_by_name(kind, order, folder):
+def test_a_fitted_release_predicts_and_is_audited_by_name(kind, folder):
     release = pi.AdaSSP(epsilon=1.0, delta=1e-6, **BOUNDS).fit(table("one matrix", NAMES, folder), TARGET)
-    if tuple(order) != NAMES:
-        with pytest.raises(ValueError, match="same order as they were in fit"):  # scikit-learn's own refusal
-            release.predict(table(kind, order, folder))
+    with pytest.raises(ValueError, match="same order as they were in fit"):  # scikit-learn's own refusal
+        release.predict(table(kind, ORDER, folder))
     known = pi.audit(release, table(kind, NAMES, folder), TARGET)
-    same(lambda: pi.audit(release, table(kind, order, folder), TARGET).losses, known.losses)
+    same(lambda: pi.audit(release, table(kind, ORDER, folder), TARGET).losses, known.losses)
     with pytest.raises(InvalidInput, match="another order"):
         release.to_json(features=["c", "b", "a"])
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@given(order=ORDERS)
-@settings(max_examples=4, deadline=None)
-def test_what_is_asked_after_an_audit_is_asked_by_name(kind, order, folder):
+def test_what_is_asked_after_an_audit_is_asked_by_name(kind, folder):
     known = audited(RIDGE, kind, NAMES, folder)
-    there, again = table(kind, NAMES, folder, target=True), table(kind, order, folder, target=True)
+    there, again = table(kind, NAMES, folder, target=True), table(kind, ORDER, folder, target=True)
     output = np.array([0.3, -0.02, 0.005])
 
     def asked(question):
@@ -162,20 +144,18 @@ def test_what_is_asked_after_an_audit_is_asked_by_name(kind, order, folder):
     asked(lambda rows: known.rows_beyond(SCALES / 2, 0.5, rows, target="t").features)
     rare = [known.rare_features(rows, target="t", count=3) for rows in (there, again)]
     assert [one.names for one in rare[0]] == [one.names for one in rare[1]]
-    new = table("one matrix", order, folder)
+    new = table("one matrix", ORDER, folder)
     outside = pi.audit(RIDGE, there, target="t", outsiders=(new, TARGET))
     expected = pi.audit(RIDGE, there, target="t", outsiders=(table("one matrix", NAMES, folder), TARGET))
     np.testing.assert_allclose(outside.losses, expected.losses, rtol=1e-9)
 
 
-@given(order=ORDERS)
-@settings(max_examples=6, deadline=None)
-def test_a_smooth_model_is_asked_about_everyone_by_name(order, folder):
+def test_a_smooth_model_is_asked_about_everyone_by_name():
     release = pi.OutputPerturbation(LogisticRegression(C=1.0), scale=1.0)
     frame = pd.DataFrame(ROWS / SCALES * [1.0, 0.5, 0.1], columns=list(NAMES))
     labels = (TARGET > 0).astype(int)
     known = pi.audit(release, frame, labels)
-    first = read_again(known, frame[list(order)], labels)
+    first = read_again(known, frame[list(ORDER)], labels)
     assert first.names == NAMES
 
 
@@ -211,9 +191,7 @@ def test_losses_are_published_of_rows_by_name(monkeypatch):
     assert seen == [NAMES]
 
 
-@given(order=ORDERS)
-@settings(max_examples=6, deadline=None)
-def test_a_statement_takes_a_row_by_name(order, folder):
+def test_a_statement_takes_a_row_by_name(folder):
     release = pi.AdaSSP(epsilon=1.0, delta=1e-6, **BOUNDS, rounds=1).fit(
         pd.DataFrame(ROWS, columns=list(NAMES)), TARGET
     )
@@ -222,8 +200,8 @@ def test_a_statement_takes_a_row_by_name(order, folder):
     row = pd.Series(dict(zip(NAMES, [0.9, 0.1, 3.0], strict=True)))
     for published in (release, pi.load_model(path)):
         expected = pi.disclosure.statement(published, row.to_numpy(), 0.5).epsilon
-        frame = row[list(order)].to_frame().T
-        for given_row in (row[list(order)], row[list(order)].to_dict(), frame, arrow(frame), pl.from_pandas(frame)):
+        frame = row[list(ORDER)].to_frame().T
+        for given_row in (row[list(ORDER)], row[list(ORDER)].to_dict(), frame, arrow(frame), pl.from_pandas(frame)):
             assert pi.disclosure.statement(published, given_row, 0.5).epsilon == expected
         with pytest.raises(InvalidInput, match="by their names"):
             pi.disclosure.statement(published, row.rename({"a": "z"}), 0.5)

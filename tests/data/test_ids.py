@@ -105,10 +105,3 @@ def test_ids_survive_every_format(tmp_path_factory, ids, suffix):
     sweep = LocalSweep(read_table(scan(path), target="y", ids="who"))
     sweep.fold(lambda block: block.y.sum())
     assert sweep.ids.to_pylist() == ids
-
-
-def test_a_million_ids_with_one_twin():
-    ids = [f"{k:07d}" for k in range(1_000_000)]
-    ids[900_000] = ids[5]
-    with pytest.raises(InvalidTable, match="1 person has several rows"):
-        refuse_duplicates(pa.chunked_array([ids]))

@@ -55,19 +55,21 @@ def _folder(folder):
     return place
 
 
+def _text(folder, name, **options):
+    FRAME.astype({"smokes": int}).to_csv(folder / name, index=False, **options)
+    return folder / name
+
+
 def _csv(folder):
-    FRAME.astype({"smokes": int}).to_csv(folder / "c.csv", index=False)
-    return folder / "c.csv"
+    return _text(folder, "c.csv")
 
 
 def _gz(folder):
-    FRAME.astype({"smokes": int}).to_csv(folder / "c.csv.gz", index=False)
-    return folder / "c.csv.gz"
+    return _text(folder, "c.csv.gz")
 
 
 def _tsv(folder):
-    FRAME.astype({"smokes": int}).to_csv(folder / "c.tsv", index=False, sep="\t", lineterminator="\r\n")
-    return folder / "c.tsv"
+    return _text(folder, "c.tsv", sep="\t", lineterminator="\r\n")
 
 
 def _arrow(folder):
@@ -88,13 +90,13 @@ FORMATS = {f.__name__[1:]: f for f in (_parquet, _pages, _folder, _csv, _gz, _ts
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
+@pytest.mark.parametrize("memory", [0, 1 << 30])
 def test_every_format_gives_the_same_rows_twice(tmp_path, form, memory):
     found = scan(FORMATS[form](tmp_path))
     assert found.columns == tuple(FRAME.columns)
     source = read_table(found, target="cost", ids="person")
     with LocalSweep(source, threads=2, block_bytes=10_000, memory_bytes=memory) as sweep:
-        for _ in range(3):
+        for _ in range(2):
             blocks = list(sweep.map(lambda block: np.column_stack([block.X, block.y])))
             np.testing.assert_array_equal(np.concatenate(blocks)[:, :3], MATRIX)
             np.testing.assert_array_equal(np.concatenate(blocks)[:, 3], FRAME["cost"])
@@ -102,19 +104,19 @@ def test_every_format_gives_the_same_rows_twice(tmp_path, form, memory):
         assert sweep.n_rows == N and sweep.ids.to_pylist() == FRAME["person"].tolist()
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_threads_do_not_change_a_bit(tmp_path, form):
     path = FORMATS[form](tmp_path)
     sums = {
         LocalSweep(read_table(scan(path), target="cost", ids="person"), threads, 5_000, 20_000)
         .fold(lambda block: (block.X.T @ block.X) / 3)
         .tobytes()
-        for threads in (1, 2, 3, 7)
+        for threads in (1, 3)
     }
     assert len(sums) == 1
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["folder", "gz", "feather", "dataset"])
 def test_an_audit_of_a_file_is_the_audit_of_the_table(tmp_path, form):
     release = PosteriorSample(alpha=1.0, gamma=1.0)
     table = FRAME.drop(columns=["person", "cost"])
@@ -126,8 +128,7 @@ def test_an_audit_of_a_file_is_the_audit_of_the_table(tmp_path, form):
     assert there.ids.to_pylist() == FRAME["person"].tolist()
 
 
-@pytest.mark.parametrize("order", "CF")
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+@pytest.mark.parametrize(("order", "dtype"), [("C", np.float64), ("F", np.float32), ("C", np.int32)])
 def test_npy(tmp_path, order, dtype):
     values = np.asarray(np.column_stack([MATRIX, FRAME["cost"]]) * 4, dtype=dtype, order=order)
     np.save(tmp_path / "m.npy", values)
@@ -186,9 +187,8 @@ def test_bad_cells_are_named_by_number(tmp_path, suffix, column, row, value, pat
         # a CSV file counts its header too
         pattern = re.sub(r"(?<=row )\d+", lambda found: str(int(found[0]) + 2), pattern)
     source = read_table(scan(path), target="cost", ids="person")
-    for threads in (1, 2):
-        with pytest.raises(InvalidTable, match=pattern):
-            LocalSweep(source, threads, block_bytes=10_000).fold(lambda block: block.X.sum())
+    with pytest.raises(InvalidTable, match=pattern):
+        LocalSweep(source, 2, block_bytes=10_000).fold(lambda block: block.X.sum())
 
 
 @pytest.mark.parametrize(
@@ -230,13 +230,13 @@ def test_what_is_no_table(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "gz", "arrow", "feather"])
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-def test_truncated_files(tmp_path, form, share):
+def test_truncated_files(tmp_path, form):
     path = FORMATS[form](tmp_path)
     data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(InvalidTable):
-        LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda block: block.y.sum())
+    for share in (0.0, 0.01, 0.5, 0.99):
+        path.write_bytes(data[: int(len(data) * share)])
+        with pytest.raises(InvalidTable):
+            LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda block: block.y.sum())
 
 
 @pytest.mark.parametrize("form", ["parquet", "pages", "gz", "arrow", "feather"])
@@ -244,7 +244,7 @@ def test_flipped_bytes_are_refused_or_read(tmp_path, form):
     path = FORMATS[form](tmp_path)
     data = path.read_bytes()
     rng = np.random.default_rng(5)
-    for _ in range(25):
+    for _ in range(10):
         broken = bytearray(data)
         for at in rng.integers(0, len(data), 3):
             broken[at] ^= int(rng.integers(1, 256))

@@ -52,11 +52,9 @@ def spoilt(column, value, row=1) -> pd.DataFrame:
     return frame
 
 
-def as_csv(frame, folder, suffix="csv"):
-    path = folder / f"t.{suffix}"
-    text = frame.to_csv(index=False).encode()
-    path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
-    return scan(path)
+def as_csv(frame, folder):
+    frame.to_csv(folder / "t.csv", index=False)
+    return scan(folder / "t.csv")
 
 
 def as_file(frame, folder, form):
@@ -71,10 +69,8 @@ def as_file(frame, folder, form):
 
 WAYS = {
     "pandas": lambda frame, folder: frame,
-    "polars": lambda frame, folder: pl.from_pandas(frame),
     "pyarrow": lambda frame, folder: pa.Table.from_pandas(frame, preserve_index=False),
     "csv": as_csv,
-    "csv.gz": lambda frame, folder: as_csv(frame, folder, "csv.gz"),
     "parquet": lambda frame, folder: as_file(frame, folder, "parquet"),
     "arrow": lambda frame, folder: as_file(frame, folder, "arrow"),
 }
@@ -157,11 +153,10 @@ def test_spoilt_cells(tmp_path, cell, way):
 
 
 @pytest.mark.parametrize("case", RAW)
-@pytest.mark.parametrize("zipped", [False, True])
-def test_raw_text(tmp_path, case, zipped):
-    path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
-    path.write_bytes(gzip.compress(RAW[case]) if zipped else RAW[case])
-    check(lambda: sweep_all(scan(path), target="y", ids="id"))
+def test_raw_text(tmp_path, case):
+    for name, data in (("t.csv", RAW[case]), ("t.csv.gz", gzip.compress(RAW[case], 1))):
+        (tmp_path / name).write_bytes(data)
+        check(lambda name=name: sweep_all(scan(tmp_path / name), target="y", ids="id"))
 
 
 @pytest.mark.parametrize("case", CALLS)
