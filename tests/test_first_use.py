@@ -38,16 +38,11 @@ def hits(compiled) -> int:
     return sum(compiled.stats.cache_hits.values())
 
 
-def test_compiled_code_is_found_again(folder):
+def test_compiled_code_is_found_again_unless_its_file_is_damaged(folder):
     assert hits(compilation.kernel(triple)) == 0
     assert hits(compilation.kernel(triple)) == 1
     (file,) = folder.iterdir()
     assert file.suffix == ".nbc" and file.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_damaged_file_is_compiled_again(folder):
-    assert hits(compilation.kernel(triple)) == 0
-    (file,) = folder.iterdir()
     file.write_bytes(file.read_bytes()[:100])
     assert hits(compilation.kernel(triple)) == 0
     assert hits(compilation.kernel(triple)) == 1
@@ -120,20 +115,13 @@ def test_rounding_is_part_of_what_compiled_code_depends_on(monkeypatch):
     assert {"profile.py", "rounding.py", "compilation.py"} <= seen
 
 
-def test_compiling_is_told_once(folder):
-    told = []
-    with compile_notice.telling_of_compilation(lambda: told.append("now")):
-        compilation.kernel(triple)(1.0)
-        compilation.kernel(half)(1.0)
-    assert told == ["now"]
-
-
-def test_what_is_found_is_not_announced(folder):
-    compilation.kernel(triple)(1.0)
-    told = []
-    with compile_notice.telling_of_compilation(lambda: told.append("now")):
-        compilation.kernel(triple)(1.0)
-    assert told == []
+def test_compiling_is_told_once_and_what_is_found_is_not(folder):
+    for expected in (["now"], []):
+        told = []
+        with compile_notice.telling_of_compilation(lambda told=told: told.append("now")):
+            compilation.kernel(triple)(1.0)
+            compilation.kernel(half)(1.0)
+        assert told == expected
 
 
 def test_an_audit_makes_it_a_stage():
@@ -175,18 +163,12 @@ def test_nowhere_to_write_is_one_line_of_a_command():
     assert compiling == f"perinstance: {compile_notice.NOTICE}"
 
 
-def test_nothing_is_written_into_the_package(tmp_path):
-    """What pip does not know of would stay behind when the package is uninstalled, and could be imported."""
-    before = set(compilation.PACKAGE.rglob("*.nb[ic]"))
-    done = fresh(FRESH, NUMBA_CACHE_DIR=str(tmp_path), HOME=str(tmp_path))
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert len(list(tmp_path.rglob("*.nbc"))) == 2
-    assert set(compilation.PACKAGE.rglob("*.nb[ic]")) == before
-
-
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
-def test_a_users_folder_is_private(tmp_path):
+def test_compiled_code_goes_to_a_private_folder_of_the_user_alone(tmp_path):
+    """What pip does not know of would stay behind in the package, and could be imported."""
+    before = set(compilation.PACKAGE.rglob("*.nb[ic]"))
     done = fresh(FRESH, XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and done.stderr == "", done.stderr
     made = [path for path in tmp_path.rglob("perinstance") if path.is_dir()]
-    assert [path.stat().st_mode & 0o777 for path in made] == [0o700]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o700] and len(list(tmp_path.rglob("*.nbc"))) == 2
+    assert set(compilation.PACKAGE.rglob("*.nb[ic]")) == before

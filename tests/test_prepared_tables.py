@@ -51,35 +51,20 @@ PLAIN = pi.audit(RELEASE, RECIPE.transform(PEOPLE), RECIPE.transform_target(PEOP
 
 def put(folder, form):
     path = folder / f"t.{form}"
-    if form == "parquet":
-        PEOPLE.to_parquet(path, index=False, row_group_size=100)
-    elif form == "csv":
-        PEOPLE.to_csv(path, index=False)
-    else:
-        PEOPLE.to_feather(path)
+    PEOPLE.to_csv(path, index=False) if form == "csv" else PEOPLE.to_parquet(path, index=False, row_group_size=100)
     return path
 
 
-@pytest.mark.parametrize("form", ["pandas", "polars", "pyarrow", "parquet", "csv", "arrow"])
+@pytest.mark.parametrize("form", ["pandas", "polars", "parquet", "csv"])
 def test_a_recipe_gives_the_losses_of_its_numbers(tmp_path, form):
-    table = {
-        "pandas": lambda: PEOPLE,
-        "polars": lambda: pl.from_pandas(PEOPLE),
-        "pyarrow": lambda: pl.from_pandas(PEOPLE).to_arrow(),
-    }.get(form, lambda: pi.scan(put(tmp_path, form)))()
-    audit = pi.audit(RELEASE, table, recipe=RECIPE, ids="person")
+    table = {"pandas": lambda: PEOPLE, "polars": lambda: pl.from_pandas(PEOPLE)}
+    table = table.get(form, lambda: pi.scan(put(tmp_path, form)))()
+    engine = pi.engines.Local(threads=2, block_bytes=4000)  # many blocks
+    audit = pi.audit(RELEASE, table, recipe=RECIPE, ids="person", engine=engine)
     np.testing.assert_allclose(audit.losses, PLAIN.losses, rtol=1e-12)  # a file's blocks are summed in another order
     assert audit.ids.to_pylist() == PEOPLE["person"].tolist()
     checks = audit.recheck(pi.scan(put(tmp_path, "parquet")), ids="person")
     assert len(checks) == 3 and max(check.difference for check in checks) < 1e-9
-
-
-def test_a_recipe_streams_in_blocks(tmp_path):
-    """Small blocks, many of them: the same losses."""
-    scanned = pi.scan(put(tmp_path, "parquet"))
-    engine = pi.engines.Local(threads=2, block_bytes=4000)
-    audit = pi.audit(RELEASE, scanned, recipe=RECIPE, engine=engine)
-    np.testing.assert_allclose(audit.losses, PLAIN.losses, rtol=1e-9)
 
 
 def test_a_recipe_without_a_target(tmp_path):
@@ -143,13 +128,6 @@ def test_pipelines_that_learn_nothing_are_audited_as_one(tmp_path, case):
     assert pipeline.predict(PEOPLE).shape == (N,)
 
 
-def test_promised_releases_in_a_pipeline():
-    y = RECIPE.transform_target(PEOPLE)
-    pipeline = make_pipeline(RECIPE, pi.AdaSSP(epsilon=1.0, x_bound=RECIPE.x_bound, y_bound=1.0))
-    assert pipeline.fit(PEOPLE, y).predict(PEOPLE).shape == (N,)
-    assert len(pi.audit(pipeline, PEOPLE, y)) == N
-
-
 LEARNING = {
     "StandardScaler": (StandardScaler(), "scale is computed from everybody.*Recipe"),
     "SimpleImputer": (SimpleImputer(), "fills in.*Recipe"),
@@ -210,11 +188,11 @@ def test_rows_are_matched_by_their_index():
     assert pi.audit(RELEASE, X2, Y2, ids=ids.sort_index()).ids.to_pylist() == ids.tolist()
 
 
-@pytest.mark.parametrize("index", [pd.RangeIndex(1, 51), [7] * 50, [f"p{k}" for k in range(50)]])
-def test_rows_that_cannot_be_matched_are_refused(index):
-    y = Y2.set_axis(index)
-    with pytest.raises(InvalidTable, match="different pandas indexes"):
-        pi.audit(RELEASE, X2, y)
+def test_rows_that_cannot_be_matched_are_refused():
+    for index in (pd.RangeIndex(1, 51), [7] * 50, [f"p{k}" for k in range(50)]):
+        y = Y2.set_axis(index)
+        with pytest.raises(InvalidTable, match="different pandas indexes"):
+            pi.audit(RELEASE, X2, y)
     logistic = pi.OutputPerturbation(LogisticRegression())
     for release in (RELEASE, pi.OutputPerturbation(), logistic, pi.AdaSSP(x_bound=1.0, y_bound=1.0)):
         with pytest.raises(InvalidTable, match="different pandas indexes"):
@@ -235,7 +213,7 @@ def test_fit_matches_rows_too():
 WORDS = np.where(RNG.random(50) < 0.4, "yes", "no")
 
 
-@pytest.mark.parametrize("kind", ["list", "numpy", "objects", "pandas", "categories", "polars", "truth", "column"])
+@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categories", "polars", "truth", "column"])
 def test_targets_of_words(kind):
     release = pi.OutputPerturbation(LogisticRegression(), scale=1.0)
     expected = pi.audit(release, X2, (WORDS == "yes").astype(float)).losses
@@ -243,7 +221,6 @@ def test_targets_of_words(kind):
     y = {
         "list": WORDS.tolist(),
         "numpy": WORDS,
-        "objects": WORDS.astype(object),
         "pandas": pd.Series(WORDS, index=index),
         "categories": pd.Series(pd.Categorical(WORDS, categories=["yes", "no"]), index=index),
         "polars": pl.Series(WORDS.tolist()),

@@ -45,9 +45,11 @@ def at_the_end(path, found, rows):
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("dominant", [None, 150])
-@pytest.mark.parametrize("release", RELEASES, ids=["posterior", "output", "objective", "logistic"])
+@pytest.mark.parametrize(
+    ("release", "dominant", "suffix"),
+    [(one, dominant, form) for one in RELEASES for dominant, form in ((None, "csv"), (150, "parquet"))],
+    ids=str,
+)
 def test_the_file_is_that_of_writing_at_the_end(tmp_path, monkeypatch, release, dominant, suffix):
     X, y = table(release, dominant=dominant)
     ids = np.array([f"={k}" if k % 50 == 49 else f"{k:04d}" for k in range(len(y))])
@@ -121,10 +123,9 @@ def test_those_behind_an_open_person_wait_for_her(tmp_path, monkeypatch):
     assert written[25_500, 2] == pytest.approx(alone.leverage[25_500], rel=1e-9)
 
 
-@pytest.mark.parametrize("suffix", ["csv"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("where", ["progress", "people", "refine", "writer"])
-def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, error, suffix):
+def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, error):
     monkeypatch.setattr(map_people, "ROWS", 64)
     seen = []
 
@@ -153,11 +154,11 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
     monkeypatch.setattr("perinstance.auditing.audit_call.LossWriter", Full)
     X, y = table(RELEASES[0], dominant=290)
     X[200, 0] = 7.0
-    (tmp_path / f"losses.{suffix}").write_text("of last year")
+    (tmp_path / "losses.csv").write_text("of last year")
     with pytest.raises(error):
         engine = Local(threads=2, block_bytes=32 * 20)
-        pi.audit(Breaks(), X, y, engine=engine, progress=progress, out=tmp_path / f"losses.{suffix}")
+        pi.audit(Breaks(), X, y, engine=engine, progress=progress, out=tmp_path / "losses.csv")
     assert len(seen) >= 2 and set(seen) == {1}  # some of it was written by then
-    assert [file.name for file in tmp_path.iterdir()] == [f"losses.{suffix}"]
-    assert (tmp_path / f"losses.{suffix}").read_text() == "of last year"
+    assert [file.name for file in tmp_path.iterdir()] == ["losses.csv"]
+    assert (tmp_path / "losses.csv").read_text() == "of last year"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("perinstance")]

@@ -221,9 +221,9 @@ def test_reproduce_makes_figure_and_numbers(run, tmp_path):
 
 
 def test_help_shows_an_example_for_each(run):
-    for command in ("audit", "release", "predict", "demo", "explain", "reproduce"):
-        outcome = run(command, "--help")
-        assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
+    for name in ("audit", "release", "predict", "demo", "explain", "reproduce"):
+        outcome = run(name, "--help")
+        assert outcome.code == 0 and f"perinstance {name}" in outcome.out and "Example" in outcome.out
         assert "\\\\" not in outcome.out  # a line that goes on ends in one backslash
 
 

@@ -3,110 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import perinstance as pi
-
-RECIPE = pi.Recipe(
-    {
-        "age": {"range": [0, 110], "missing": 50},
-        "ward": {"categories": ["ICU", "heart"], "missing": "other"},
-        "smoker": {"yes": ["yes"], "no": ["no"]},
-        "admitted": {"dates": ["2015-01-01", "2024-12-31"], "format": "%d.%m.%Y"},
-    },
-    target={"column": "cost", "range": [0, 20_000]},
-    intercept=True,
-    decimal=",",
-    delimiter=";",
-)
-
-
-def hospital(n: int = 300) -> pd.DataFrame:
-    rng = np.random.default_rng(2)
-    days = pd.Timestamp("2018-01-01") + pd.to_timedelta(rng.integers(0, 2000, n), unit="D")
-    frame = pd.DataFrame(
-        {
-            "person": [f"{k:04d}" for k in range(n)],
-            "age": rng.integers(18, 95, n) + 0.5,
-            "ward": rng.choice(["ICU", "heart", "ear"], n),
-            "smoker": rng.choice(["yes", "no"], n),
-            "admitted": days.strftime("%d.%m.%Y"),
-            "cost": rng.normal(9000, 2000, n).round(2),
-        }
-    )
-    frame.loc[3, "age"], frame.loc[4, "ward"] = np.nan, None
-    return frame
-
-
-@pytest.fixture
-def raw(tmp_path):
-    path = tmp_path / "people.csv"
-    hospital().to_csv(path, index=False, sep=";", decimal=",")
-    (tmp_path / "recipe.toml").write_text(RECIPE.to_toml(), encoding="utf-8")
-    return path
-
-
-def test_a_draft_is_written_once_and_asks_to_be_filled_in(run, raw, tmp_path):
-    words = ("recipe", raw, "--target", "cost", "--id", "person", "--decimal", ",", "--out", "draft.toml")
-    outcome = run(*words)
-    text = (tmp_path / "draft.toml").read_text(encoding="utf-8")
-    assert outcome.code == 0 and "draft.toml" in outcome.out
-    assert 'delimiter = ";"' in text and "[columns.person]" not in text and "ICU" not in text
-    again = run(*words)
-    assert again.code == 2 and "exists already" in again.err
-    refused = run("audit", raw, "--recipe", "draft.toml")
-    assert refused.code == 2 and "fill in age, ward, smoker, admitted, cost" in refused.err
-    unknown = run("recipe", raw, "--target", "price", "--out", "other.toml")
-    assert unknown.code == 2 and "not among the columns" in unknown.err
-
-
-def test_an_audit_by_a_recipe(run, raw, tmp_path):
-    words = ("audit", raw, "--recipe", "recipe.toml", "--id", "person", "--group", "ward", "--gamma", "10")
-    outcome = run(*words, "--per-person", "losses.csv", "--json")
-    assert outcome.code == 0, outcome.err
-    record = json.loads(outcome.out)
-    assert record["people"] == 300 and record["features"] == 7
-    frame = hospital()
-    release = pi.PosteriorSample(alpha=1.0, gamma=10.0)
-    expected = pi.audit(release, RECIPE.transform(frame), RECIPE.transform_target(frame)).losses
-    losses = pd.read_csv(tmp_path / "losses.csv", dtype={"id": str})
-    assert losses["id"].tolist() == frame["person"].tolist()
-    np.testing.assert_allclose(losses["epsilon"], expected, rtol=1e-9)
-    assert "missing" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_a_release_by_a_recipe_needs_no_other_bounds(run, raw, tmp_path):
-    outcome = run("release", raw, "--recipe", "recipe.toml", "--epsilon", "1", "--out", "model.json")
-    assert outcome.code == 0, outcome.err
-    model = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
-    assert model["recipe"] == {**RECIPE.to_dict(), "intercept": False}  # the model's own, not a column with a zero
-    assert model["features"] == RECIPE.get_feature_names_out().tolist()[:-1] and model["model"]["intercept"]
-    assert model["declared"]["x_bound"] == model["bounds"]["x_bound"] == [list(one) for one in RECIPE.ranges[:-1]]
-    assert model["declared"]["y_bound"] == [-1.0, 1.0]
-
-
-def test_cells_that_the_recipe_does_not_know(run, raw, tmp_path):
-    frame = hospital().assign(smoker="secret")
-    frame.loc[5, "admitted"] = "secret"
-    frame.to_csv(raw, index=False, sep=";", decimal=",")
-    outcome = run("audit", raw, "--recipe", "recipe.toml")
-    assert outcome.code == 2 and "secret" not in outcome.err
-    assert "'smoker', row 2 (and 299 more up to row 301)" in outcome.err and "'admitted', row 7:" in outcome.err
-
-
-def test_options_that_do_not_go_together(run, raw):
-    for words, sentence in (
-        (("--recipe", "recipe.toml", "--feature", "age"), "leave --feature away"),
-        (("--recipe", "recipe.toml", "--target", "age"), "leave it away"),
-        (("--recipe", "nowhere.toml"), "cannot be opened"),
-        ((), "name the column that is predicted"),
-    ):
-        outcome = run("audit", raw, *words)
-        assert outcome.code == 2 and sentence in outcome.err
-
 
 MESSY = """
 intercept = true
@@ -159,20 +62,52 @@ def test_a_messy_file_is_read_as_declared(run, messy):
     (messy / "again.toml").write_text(recipe.to_toml(), encoding="utf-8")
     assert pi.Recipe.from_toml(messy / "again.toml").to_dict() == recipe.to_dict()
     assert run("recipe", "messy.csv", "--check", "messy.toml").out.startswith("Every cell")
-    done = run("audit", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--per-person", "l.csv", "-q")
-    assert done.code == 0, done.err
-    k = np.arange(200)
-    cost = np.where(k % 50 == 8, 5000.0, (1 + k % 9) * 1000 + k + 0.5)
-    crp = np.where(k % 5 == 0, 0.6, k % 7 + (k % 10) / 10)
     for wrong in ("nonsense", "utf-16", 3):
         with pytest.raises(pi.errors.InvalidTable, match="encoding"):
             pi.scan("messy.csv", delimiter=";", encoding=wrong)
+    k = np.arange(200)
+    cost = np.where(k % 50 == 8, 5000.0, (1 + k % 9) * 1000 + k + 0.5)
+    crp = np.where(k % 5 == 0, 0.6, k % 7 + (k % 10) / 10)
     rows = pi.data.load(pi.scan("messy.csv", delimiter=";", decimal=",", encoding="cp1252"), "Kosten", recipe=recipe)
     np.testing.assert_allclose(recipe.inverse_transform_target(rows.y), cost)
     np.testing.assert_allclose((rows.X[:, 2] + 1) * 5, crp)
-    release = ("release", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--epsilon", "1", "-q")
-    assert not np.isnan(rows.X).any() and run(*release).code == 0
-    assert pi.load_model(messy / "model.json").recipe.to_dict() == {**recipe.to_dict(), "intercept": False}
+    assert not np.isnan(rows.X).any()
+    words = ("audit", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--group", "Raucher", "--gamma", "10")
+    done = run(*words, "--per-person", "losses.csv", "--json")
+    assert done.code == 0 and json.loads(done.out)["features"] == 5, done.err
+    losses = pd.read_csv("losses.csv")
+    assert losses["id"].tolist() == [f"P{one}" for one in k]
+    expected = pi.audit(pi.PosteriorSample(alpha=1.0, gamma=10.0), rows.X, rows.y).losses
+    np.testing.assert_allclose(losses["epsilon"], expected, rtol=1e-9)
+
+
+def test_a_release_by_a_recipe_needs_no_other_bounds(run, messy):
+    outcome = run("release", "messy.csv", "--recipe", "messy.toml", "--id", "Nr", "--epsilon", "1", "-q")
+    assert outcome.code == 0, outcome.err
+    recipe, model = pi.Recipe.from_toml("messy.toml"), json.loads(Path("model.json").read_text(encoding="utf-8"))
+    assert model["recipe"] == {**recipe.to_dict(), "intercept": False}  # the model's own, not a column with a zero
+    assert model["features"] == recipe.get_feature_names_out().tolist()[:-1] and model["model"]["intercept"]
+    assert model["declared"]["x_bound"] == model["bounds"]["x_bound"] == [list(one) for one in recipe.ranges[:-1]]
+    assert model["declared"]["y_bound"] == [-1.0, 1.0]
+
+
+def test_cells_that_the_recipe_does_not_know(run, messy):
+    text = (messy / "messy.csv").read_bytes().replace(b"nein", b"secret").replace(b"02.03.2024", b"secret")
+    (messy / "messy.csv").write_bytes(text)
+    outcome = run("audit", "messy.csv", "--recipe", "messy.toml")
+    assert outcome.code == 2 and "secret" not in outcome.err
+    assert "'Raucher', row 2 (and 66 more up to row 201)" in outcome.err and "'Aufnahme', row 3 (" in outcome.err
+
+
+def test_options_that_do_not_go_together(run, messy):
+    for words, sentence in (
+        (("--recipe", "messy.toml", "--feature", "CRP"), "leave --feature away"),
+        (("--recipe", "messy.toml", "--target", "CRP"), "leave it away"),
+        (("--recipe", "nowhere.toml"), "cannot be opened"),
+        ((), "name the column that is predicted"),
+    ):
+        outcome = run("audit", "messy.csv", *words)
+        assert outcome.code == 2 and sentence in outcome.err
 
 
 def test_all_problems_of_a_file_come_at_once_with_exact_counts(run, messy):
@@ -190,7 +125,14 @@ def test_all_problems_of_a_file_come_at_once_with_exact_counts(run, messy):
 
 
 def test_a_draft_proposes_how_most_cells_are_written(run, messy):
-    assert run("recipe", "messy.csv", "--target", "Kosten", "--id", "Nr", "--out", "draft.toml").code == 0
+    words = ("recipe", "messy.csv", "--target", "Kosten", "--id", "Nr", "--out", "draft.toml")
+    outcome = run(*words)
+    assert outcome.code == 0 and "draft.toml" in outcome.out
+    assert "exists already" in run(*words).err
+    refused = run("audit", "messy.csv", "--recipe", "draft.toml")
+    assert refused.code == 2 and "fill in Aufnahme" in refused.err
+    unknown = run("recipe", "messy.csv", "--target", "price", "--out", "other.toml")
+    assert unknown.code == 2 and "not among the columns" in unknown.err
     text = (messy / "draft.toml").read_text(encoding="utf-8")
     assert 'encoding = "cp1252"' in text and 'decimal = ","' in text and 'delimiter = ";"' in text
     assert 'thousands = "."  # as most' in text and 'currency = ["€"]  # as most' in text

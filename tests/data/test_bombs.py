@@ -160,7 +160,7 @@ def test_honest_files_pass(tmp_path):
     assert sweep.fold(lambda block: len(block.y)) == 1 << 20
 
 
-@pytest.mark.parametrize("columns", [1, 2, 200, 5000])
+@pytest.mark.parametrize("columns", [1, 5000])
 def test_columns_are_counted_right(tmp_path, columns):
     pq.write_table(pa.table({str(k): [1.0] for k in range(columns)}), tmp_path / "n.parquet")
     with pytest.raises(TooLarge, match=f"has {columns} columns"):

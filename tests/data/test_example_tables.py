@@ -15,9 +15,6 @@ def test_the_hospital_is_as_hospitals_are():
     assert set(missing[missing > 0].index) >= {"smoker", "weight_kg", "creatinine_mg_dl"} and missing["cost_eur"] == 0
     assert frame["platelets_per_ul"].mean() / frame["creatinine_mg_dl"].mean() > 1e5
     assert set(frame["readmitted"]) == {"yes", "no"} and frame["cost_eur"].between(350, 150_000).all()
-
-
-def test_it_is_the_same_every_time_and_of_any_size():
     assert hospital_patients(50).equals(hospital_patients(50)) and hospital_patients(1).num_rows == 1
     assert not hospital_patients(50).equals(hospital_patients(50, seed=1))
     with pytest.raises(InvalidInput, match="people"):

@@ -121,25 +121,6 @@ def test_what_a_writer_refuses(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("ids", [None, ["=1", "007", "NA"]])
-def test_an_audit_writes_its_losses(tmp_path, ids):
-    X, y = np.array([[1.0], [2.0], [10.0]]), np.array([1.0, 2.0, 11.0])
-    release = PosteriorSample(alpha=1.0, gamma=1.0)
-    for suffix in ("parquet", "csv"):
-        path = tmp_path / f"losses.{suffix}"
-        found = audit(release, X, y, ids=ids, out=path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    table = pq.read_table(tmp_path / "losses.parquet")
-    assert table.column_names == ["row" if ids is None else "id", "epsilon", "leverage", "residual", "kind"]
-    assert table.column(0).to_pylist() == ([0, 1, 2] if ids is None else ids)
-    for name in ("epsilon", "leverage", "residual"):
-        np.testing.assert_array_equal(table[name].to_numpy(), getattr(found, name))
-    rows = list(csv.reader(io.StringIO(text_of(tmp_path / "losses.csv"), newline="")))[1:]
-    assert [float(row[1]) for row in rows] == found.epsilon.tolist()
-    assert [row[0] for row in rows] == (["0", "1", "2"] if ids is None else ["'=1", "007", "NA"])
-    assert {row[4] for row in rows} == {"exact"}
-
-
 def test_a_path_is_refused_before_the_work(tmp_path):
     for bad in (tmp_path / "losses.xlsx", tmp_path / "nowhere" / "losses.csv"):
         with pytest.raises(PerinstanceError):

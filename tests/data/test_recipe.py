@@ -158,35 +158,30 @@ def test_plain_types_and_toml(tmp_path):
     assert pickle.loads(pickle.dumps(RECIPE)).to_dict() == RECIPE.to_dict()
 
 
-BAD = {
-    "no kind": {"columns": {"a": {}}},
-    "two kinds": {"columns": {"a": {"range": [0, 1], "categories": ["x"]}}},
-    "unknown key": {"columns": {"a": {"range": [0, 1], "colour": "red"}}},
-    "range upside down": {"columns": {"a": {"range": [1, 0]}}},
-    "infinite range": {"columns": {"a": {"range": [0, float("inf")]}}},
-    "range too wide": {"columns": {"a": {"range": [-1.7e308, 1.7e308]}}},
-    "range of one": {"columns": {"a": {"range": [1]}}},
-    "no words": {"columns": {"a": {"categories": []}}},
-    "a word twice": {"columns": {"a": {"categories": ["x", "x"]}}},
-    "yes alone": {"columns": {"a": {"yes": ["y"]}}},
-    "yes and no alike": {"columns": {"a": {"yes": ["x"], "no": ["X"]}}},
-    "no date": {"columns": {"a": {"dates": ["yesterday", "2020-01-01"]}}},
-    "an answer that is no category": {"columns": {"a": {"categories": ["x"], "missing": "y"}}},
-    "an answer that is no number": {"columns": {"a": {"range": [0, 1], "missing": "y"}}},
-    "not a table": {"columns": {"a": 3}},
-    "no columns": {"columns": {}},
-    "unknown section": {"rows": 3},
-    "a target without a column": {"target": {"range": [0, 1]}},
-    "a target of categories": {"target": {"column": "y", "categories": ["x"]}},
-    "the target among the columns": {"columns": {"y": {"as_is": True}}, "target": {"column": "y", "as_is": True}},
-    "another decimal mark": {"decimal": "'"},
-}
+#: declarations of the column "a" that mean nothing
+COLUMN = [
+    *({}, 3, {"range": [0, 1], "categories": ["x"]}, {"range": [0, 1], "colour": "red"}, {"range": [1]}),
+    *(
+        {"range": [1, 0]},
+        {"range": [0, float("inf")]},
+        {"range": [-1.7e308, 1.7e308]},
+        {"range": [0, 1], "missing": "y"},
+    ),
+    *({"categories": []}, {"categories": ["x", "x"]}, {"categories": ["x"], "missing": "y"}),
+    *({"yes": ["y"]}, {"yes": ["x"], "no": ["X"]}, {"dates": ["yesterday", "2020-01-01"]}),
+]
+BAD = [
+    *({"columns": {"a": declared}} for declared in COLUMN),
+    *({"columns": {}}, {"rows": 3}, {"decimal": "'"}),
+    *({"target": {"range": [0, 1]}}, {"target": {"column": "y", "categories": ["x"]}}),
+    {"columns": {"y": {"as_is": True}}, "target": {"column": "y", "as_is": True}},
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_is_refused(case):
+@pytest.mark.parametrize("record", BAD, ids=str)
+def test_what_cannot_be_is_refused(record):
     with pytest.raises(InvalidInput):
-        pi.Recipe.from_dict(BAD[case])
+        pi.Recipe.from_dict(record)
 
 
 def test_files_that_are_no_recipe(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import decimal
 
 import numpy as np
@@ -61,8 +60,8 @@ def test_every_flavour_gives_the_same_rows(flavour):
     assert table.n_rows == N and table.n_features == D
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint64, np.int8, bool, np.uint32])
-@pytest.mark.parametrize("flavour", ["C", "F", "pandas", "pandas columns", "polars", "pyarrow"])
+@pytest.mark.parametrize("flavour", ["C", "pandas", "pandas columns", "polars", "pyarrow"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint64, np.int8, bool])
 def test_number_types(dtype, flavour):
     values = (X > 0).astype(dtype) if dtype is bool else (np.abs(X) * 10).astype(dtype)
     seen, _ = rows_of(read_table(FLAVOURS[flavour](values), Y), block_bytes=1000)
@@ -77,12 +76,6 @@ def test_floats_are_not_copied(order, dtype):
     for table in (read_table(values, Y), read_table(pd.DataFrame(values, copy=False), Y)):
         for shared in LocalSweep(table, block_bytes=1000).map(lambda block: np.shares_memory(block.X, values)):
             assert shared
-
-
-def test_mixed_columns_become_float64():
-    table = pd.DataFrame({"a": np.float32([1, 2]), "b": [3, 4], "c": [True, False]})
-    seen, _ = rows_of(read_table(table, [0, 1]))
-    np.testing.assert_array_equal(seen, [[1, 3, 1], [2, 4, 0]])
 
 
 @pytest.mark.parametrize("flavour", ["pandas", "pandas columns", "polars", "pyarrow"])
@@ -138,27 +131,24 @@ def _with(row: int, column: int, value: float) -> np.ndarray:
     return bad
 
 
-@pytest.mark.parametrize("value, word", [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+class Statistic:
+    """What a fold adds up, and which shows by itself that a cell was no number."""
+
+    def __init__(self, X):
+        self.finite = bool(np.isfinite(np.trace(X.T @ X)))
+
+    def __add__(self, other):
+        return self
+
+
+@pytest.mark.parametrize("value, word", [(np.nan, "NaN"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("shows_itself", [True, False])
-def test_missing_cells_are_named_by_number(flavour, value, word, shows_itself):
+def test_missing_cells_are_named_by_number(flavour, value, word):
     if "nullable" in flavour or "pandas arrow" in flavour:
         word = "missing" if np.isnan(value) else word  # pandas turns NaN into NA here
-
-    class Statistic:
-        def __init__(self, X):
-            self.gram = X.T @ X
-
-        @property
-        def finite(self):
-            return bool(np.isfinite(np.trace(self.gram)))
-
-        def __add__(self, other):
-            return self
-
-    step = (lambda block: Statistic(block.X)) if shows_itself else (lambda block: block.X.sum(axis=0))
-    with pytest.raises(InvalidTable, match=rf"column 2.*row 199: .*{word}"):
-        LocalSweep(read_table(FLAVOURS[flavour](_with(199, 2, value)), Y), block_bytes=2000).fold(step)
+    for step in (lambda block: Statistic(block.X), lambda block: block.X.sum(axis=0)):
+        with pytest.raises(InvalidTable, match=rf"column 2.*row 199: .*{word}"):
+            LocalSweep(read_table(FLAVOURS[flavour](_with(199, 2, value)), Y), block_bytes=2000).fold(step)
 
 
 def test_missing_target_is_named():
@@ -182,33 +172,24 @@ def test_numbers_of_columns_count_the_callers_columns():
 TWO = np.ones(2)
 AWKWARD = {
     "text": (pd.DataFrame({"a": ["x", "y"]}), TWO, "column 0.*text"),
-    "numeric text": (pl.DataFrame({"a": ["1", "2"]}), TWO, "column 0.*text"),
-    "array of text": (np.array([["1"], ["2"]]), TWO, "text"),
     "objects": (np.array([[1], [None]], dtype=object), TWO, "objects"),
-    "pandas objects": (pd.DataFrame({"a": [1, "x"]}), TWO, "column 0"),
     "ragged list": ([[1, 2], [3]], TWO, "rectangular"),
     "complex": (np.ones((2, 1), dtype=complex), TWO, "complex"),
     "datetime": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])}), TWO, "dates"),
-    "timedelta": (np.ones((2, 1), dtype="m8[s]"), TWO, "dates"),
-    "date": (pa.table({"a": [datetime.date(2020, 1, 1)] * 2}), TWO, "dates"),
     "decimal": (pa.table({"a": [decimal.Decimal("1.1")] * 2}), TWO, "decimals"),
     "categories": (pd.DataFrame({"a": pd.Categorical(["x", "y"])}), TWO, "categories"),
     "longdouble": (np.ones((2, 1), dtype=np.longdouble), TWO, "extended"),
-    "records": (np.zeros((2, 1), dtype=[("a", "f8")]), TWO, "records"),
     "lists": (pl.DataFrame({"a": [[1.0], [2.0]]}), TWO, "not a number"),
     "polars null": (pl.DataFrame({"a": [1, None]}), TWO, "column 0.*row 1.*null"),
     "arrow null": (pa.table({"a": [None, 1.5]}), TWO, "column 0.*row 0.*null"),
     "nullable null": (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), TWO, "column 0.*row 1"),
     "masked": (np.ma.masked_equal(np.array([[1.0], [2.0]]), 2), TWO, "row 1"),
     "big integer": (np.array([[1], [2**53 + 1]]), TWO, "column 0, row 1.*2\\^53"),
-    "big negative": (pl.DataFrame({"a": [-(2**60), 1]}), TWO, "column 0.*row 0.*2\\^53"),
     "big unsigned": (np.array([[1, 2**63]], dtype=np.uint64), TWO[:1], "column 1, row 0"),
     "beyond integers": ([[2**70], [1]], TWO, "objects"),
     "no rows": (np.empty((0, 3)), np.empty(0), "no rows"),
-    "no rows, pandas": (pd.DataFrame({"a": np.empty(0)}), np.empty(0), "no rows"),
     "no columns": (np.empty((2, 0)), TWO, "no features"),
     "one dimension": (np.ones(2), TWO, "two dimensions"),
-    "three dimensions": (np.ones((2, 1, 1)), TWO, "two dimensions"),
     "series": (pd.Series([1.0, 2.0]), TWO, "two dimensions"),
     "short target": (np.ones((3, 1)), TWO, "3 rows and y has 2"),
     "wide target": (np.ones((2, 1)), np.ones((2, 2)), "2 columns, and a release has one"),
@@ -218,9 +199,7 @@ AWKWARD = {
     "sparse": (scipy.sparse.eye(2).tocsr(), TWO, "sparse"),
     "lazy": (pl.LazyFrame({"a": [1.0, 2.0]}), TWO, "lazy"),
     "duplicate names": (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), TWO, "columns 0 and 1 have the same name"),
-    "duplicate arrow": (pa.table([[1.0, 2.0], [1.0, 2.0]], names=["a", "a"]), TWO, "columns 0 and 1"),
     "nothing": (None, TWO, "X"),
-    "a number": (3.0, TWO, "two dimensions"),
 }
 
 
@@ -251,31 +230,19 @@ def test_columns_that_cannot_be_chosen(options, pattern):
         read_table(FLAVOURS["pandas"](X), **options)
 
 
-@pytest.mark.parametrize("number", [3, -4, "age", 1.0, True, None])
-def test_columns_of_a_matrix(number):
-    with pytest.raises(InvalidTable):
-        read_table(X, target=number)
+def test_columns_of_a_matrix():
+    for number in (3, -4, "age", 1.0, True, None):
+        with pytest.raises(InvalidTable):
+            read_table(X, target=number)
 
 
-@given(
-    st.integers(1, 40),
-    st.integers(1, 5),
-    st.integers(1, 400),
-    st.sampled_from(["C", "F", "pandas", "polars", "pyarrow"]),
-    st.integers(1, 4),
-)
-def test_blocks_cover_every_row_once(n, d, block_bytes, flavour, threads):
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 400), st.sampled_from("CF"), st.integers(1, 4))
+def test_blocks_cover_every_row_once(n, d, block_bytes, order, threads):
     values = np.arange(n * d, dtype=float).reshape(n, d)
-    make = {
-        "C": np.ascontiguousarray,
-        "F": np.asfortranarray,
-        "pandas": pd.DataFrame,
-        "polars": pl.DataFrame,
-        "pyarrow": lambda v: pa.table({str(k): v[:, k] for k in range(d)}),
-    }[flavour]
-    sweep = LocalSweep(read_table(make(values), np.arange(n)), threads=threads, block_bytes=block_bytes)
-    blocks = list(sweep.map(lambda block: np.column_stack([block.X, block.y])))
-    np.testing.assert_array_equal(np.concatenate(blocks), np.column_stack([values, np.arange(n)]))
+    for table in (np.asarray(values, order=order), pd.DataFrame(values), pa.table(list(values.T), list("abcde"[:d]))):
+        sweep = LocalSweep(read_table(table, np.arange(n)), threads=threads, block_bytes=block_bytes)
+        blocks = list(sweep.map(lambda block: np.column_stack([block.X, block.y])))
+        np.testing.assert_array_equal(np.concatenate(blocks), np.column_stack([values, np.arange(n)]))
 
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.floats(), st.text(), st.integers(), st.booleans()), max_size=3)))

