@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
@@ -71,15 +72,13 @@ def version(show: bool) -> None:
 
 @app.callback()
 def root(
-    show_version: bool = typer.Option(
-        False, "--version", "-V", callback=version, is_eager=True, help="Show the version."
-    ),
-    verbose: bool = typer.Option(
+    show_version: bool = Option(False, "--version", "-V", callback=version, is_eager=True, help="Show the version."),
+    verbose: bool = Option(
         False, "--verbose", "-v", callback=told_of_steps, help="Tell each step on the error stream; it shows no data."
     ),
     log_format: Annotated[
         LogFormat | None,
-        typer.Option("--log-format", callback=told_of_steps, help="Tell each step: text, or lines of JSON with times."),
+        Option("--log-format", callback=told_of_steps, help="Tell each step: text, or lines of JSON with times."),
     ] = None,
 ) -> None:
     """What did this release cost each person? The exact privacy loss of everybody in a published regression."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -43,12 +44,8 @@ def audit(
     id: o.Id = None,
     feature: o.Features = None,
     recipe: o.RecipeFile = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", help="A published model: who paid for it, by its own pairs.")
-    ] = None,
-    release: Annotated[
-        o.ReleaseName | None, typer.Option("--release", help="What would be published; posterior by default.")
-    ] = None,
+    model: Annotated[Path | None, Option(help="A published model: who paid for it, by its own pairs.")] = None,
+    release: Annotated[o.ReleaseName | None, Option(help="What would be published; posterior by default.")] = None,
     alpha: o.Alpha = 1.0,
     gamma: o.Gamma = None,
     scale: o.Scale = None,
@@ -58,24 +55,18 @@ def audit(
     decimal: o.Decimal = None,
     x_bound: o.XBound = None,
     y_bound: o.YBound = None,
-    group: Annotated[
-        list[str] | None, typer.Option("--group", help="A column to report losses by, not a feature; repeat.")
-    ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="What the target is measured in, for the report.")] = "",
-    out: Annotated[Path, typer.Option("--out", help="Where the report is written (0600).")] = Path("report.html"),
-    per_person: Annotated[
-        Path | None, typer.Option("--per-person", help="Also write one row per person: .csv or .parquet (0600).")
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Leave single people out: of report, terminal, JSON.")
-    ] = False,
+    group: Annotated[list[str] | None, Option(help="A column to report losses by, not a feature; repeat.")] = None,
+    unit: Annotated[str, Option(help="What the target is measured in, for the report.")] = "",
+    out: Annotated[Path, Option(help="Where the report is written (0600).")] = Path("report.html"),
+    per_person: Annotated[Path | None, Option(help="Also write one row per person: .csv or .parquet (0600).")] = None,
+    redact: Annotated[bool, Option("--redact", help="Leave single people out: of report, terminal, JSON.")] = False,
     fail_over: o.FailOver = None,
     compare: o.Compare = False,
     ledger: o.LedgerPlace = None,
     store: o.Store = None,
     key: o.Key = None,
     fixed_in_advance: o.FixedInAdvance = False,
-    threads: Annotated[int | None, typer.Option("--threads", help="Threads; default: all cores.")] = None,
+    threads: Annotated[int | None, Option(help="Threads; default: all cores.")] = None,
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:

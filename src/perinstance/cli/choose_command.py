@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -28,10 +28,10 @@ PROMISING = (ChosenMethod.adassp, ChosenMethod.adaops, ChosenMethod.logistic)
 def choose(
     file: o.Table,
     target: o.Target = None,
-    method: Annotated[ChosenMethod, typer.Option("--method", help="What would be published.")] = ChosenMethod.adassp,
+    method: Annotated[ChosenMethod, Option(help="What would be published.")] = ChosenMethod.adassp,
     at: Annotated[
         list[float] | None,
-        typer.Option("--at", help="An epsilon (of output: a scale; of posterior: a gamma); repeat. Default: .3, 1, 3."),
+        Option(help="An epsilon (of output: a scale; of posterior: a gamma); repeat. Default: .3, 1, 3."),
     ] = None,
     x_bound: o.RowBound = None,
     range_: o.Ranges = None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
     from perinstance.ledger import Ledger
 
-Place = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's folder, or postgresql://user@host/name.")]
+Place = Annotated[str, Argument(metavar="LEDGER", help="The ledger's folder, or postgresql://user@host/name.")]
 
 app = typer.Typer(no_args_is_help=True, help="What each person has lost over all releases; all of it confidential.")
 
@@ -104,12 +105,8 @@ def reserved(
 def init(
     place: Place,
     store: o.Store = None,
-    renyi: Annotated[
-        tuple[float, float] | None, typer.Option("--renyi", help="Enforce a Renyi budget: ORDER BUDGET.")
-    ] = None,
-    gaussian: Annotated[
-        float | None, typer.Option("--gaussian", help="Enforce a total Gaussian distance for everybody.")
-    ] = None,
+    renyi: Annotated[tuple[float, float] | None, Option(help="Enforce a Renyi budget: ORDER BUDGET.")] = None,
+    gaussian: Annotated[float | None, Option(help="Enforce a total Gaussian distance for everybody.")] = None,
     delta: o.Delta = 1e-6,
 ) -> None:
     """Make a ledger, for its owner alone. One ledger for one population, not one per project."""
@@ -134,12 +131,12 @@ def init(
 @app.command()
 def charge(
     place: Place,
-    losses: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet with the people's ids.")],
-    key: Annotated[str, typer.Option("--key", help="The release's name in the ledger.")],
-    id: Annotated[str, typer.Option("--id", help="The column that names people.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="What another tool promised each of them.")],
-    delta: Annotated[float, typer.Option("--delta", help="At which delta it was promised.")] = 0.0,
-    note: Annotated[str, typer.Option("--note", help="For the curator.")] = "",
+    losses: Annotated[Path, Argument(metavar="FILE", help="CSV or Parquet with the people's ids.")],
+    key: Annotated[str, Option(help="The release's name in the ledger.")],
+    id: Annotated[str, Option(help="The column that names people.")],
+    epsilon: Annotated[float, Option(help="What another tool promised each of them.")],
+    delta: Annotated[float, Option(help="At which delta it was promised.")] = 0.0,
+    note: Annotated[str, Option(help="For the curator.")] = "",
     delimiter: o.Delimiter = None,
     fixed_in_advance: o.FixedInAdvance = False,
     store: o.Store = None,
@@ -160,13 +157,9 @@ def charge(
 def totals(
     place: Place,
     delta: o.Delta = 1e-6,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Also write everybody's total: .csv or .parquet (0600).")
-    ] = None,
-    upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds, by Renyi divergences.")] = False,
-    fail_over: Annotated[
-        float | None, typer.Option("--fail-over", help="Exit 1 when somebody's total exceeds this.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Also write everybody's total: .csv or .parquet (0600).")] = None,
+    upper: Annotated[bool, Option("--upper", help="Quick upper bounds, by Renyi divergences.")] = False,
+    fail_over: Annotated[float | None, Option(help="Exit 1 when somebody's total exceeds this.")] = None,
     store: o.Store = None,
     json: o.Json = False,
 ) -> None:
@@ -195,13 +188,11 @@ def totals(
 @app.command()
 def report(
     place: Place,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes (0600).")] = Path("ledger.html"),
+    out: Annotated[Path, Option("--out", "-o", help="Where the page goes (0600).")] = Path("ledger.html"),
     delta: o.Delta = 1e-6,
-    limit: Annotated[
-        float | None, typer.Option("--limit", help="A total that nobody should pass: who is close to it?")
-    ] = None,
-    redact: Annotated[bool, typer.Option("--redact", help="Leave out what fewer than 40 people share.")] = False,
-    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    limit: Annotated[float | None, Option(help="A total that nobody should pass: who is close to it?")] = None,
+    redact: Annotated[bool, Option("--redact", help="Leave out what fewer than 40 people share.")] = False,
+    title: Annotated[str | None, Option(help="Of the page.")] = None,
     store: o.Store = None,
 ) -> None:
     """Write a page: how totals grew, who is near a limit, which release cost most, the log."""
@@ -214,7 +205,7 @@ def report(
 @app.command()
 def person(
     place: Place,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="The person's id, exactly as it was written.")],
+    identity: Annotated[str, Argument(metavar="ID", help="The person's id, exactly as it was written.")],
     delta: o.Delta = 1e-6,
     store: o.Store = None,
     json: o.Json = False,
@@ -252,8 +243,8 @@ def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
 @app.command()
 def settle(
     place: Place,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
-    published: Annotated[bool, typer.Option("--published/--not-published", help="Whether it was published or seen.")],
+    key: Annotated[str, Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
+    published: Annotated[bool, Option("--published/--not-published", help="Whether it was published or seen.")],
     store: o.Store = None,
 ) -> None:
     """Settle a release that was reserved when something broke off: was it published, or not?"""
@@ -265,7 +256,7 @@ def settle(
 @app.command("fixed-in-advance")
 def fixed_in_advance_(
     place: Place,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
+    key: Annotated[str, Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
     store: o.Store = None,
 ) -> None:
     """Say afterwards that a release was decided on before any output of the others was seen by who decided."""
@@ -276,7 +267,7 @@ def fixed_in_advance_(
 @app.command()
 def rename(
     place: Place,
-    names: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet with the columns old and new.")],
+    names: Annotated[Path, Argument(metavar="FILE", help="CSV or Parquet with the columns old and new.")],
     store: o.Store = None,
 ) -> None:
     """Give people other ids, in all releases: a file, because a shell remembers what is typed."""
@@ -294,7 +285,7 @@ def rename(
 @app.command()
 def forget(
     place: Place,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="The person's id, exactly as it was written.")],
+    identity: Annotated[str, Argument(metavar="ID", help="The person's id, exactly as it was written.")],
     store: o.Store = None,
 ) -> None:
     """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody."""
@@ -305,9 +296,9 @@ def forget(
 @app.command()
 def deletions(
     place: Place,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The certificate that is good enough, decided before.")],
+    epsilon: Annotated[float, Option(help="The certificate that is good enough, decided before.")],
     delta: o.Delta = 1e-6,
-    out: Annotated[Path | None, typer.Option("--out", help="Also write who: .csv or .parquet (0600).")] = None,
+    out: Annotated[Path | None, Option(help="Also write who: .csv or .parquet (0600).")] = None,
     store: o.Store = None,
 ) -> None:
     """Count who, alone, can be forgotten while everything that was published stays (deletion with a certificate)."""
@@ -344,7 +335,7 @@ def verify(place: Place, store: o.Store = None, json: o.Json = False) -> None:
 @app.command()
 def export(
     place: Place,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the copy goes.")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Where the copy goes.")],
     store: o.Store = None,
 ) -> None:
     """Copy a ledger in plain formats into a private folder."""

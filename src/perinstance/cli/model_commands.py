@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -24,10 +25,10 @@ RATES = (0.001, 0.01, 0.05, 0.1)
 
 
 def explain(
-    epsilon: Annotated[float, typer.Argument(help="A loss to explain.")] = 1.0,
+    epsilon: Annotated[float, Argument(help="A loss to explain.")] = 1.0,
     delta: o.Delta = 1e-6,
     model: Annotated[
-        Path | None, typer.Option("--model", help="Explain the promise of a published model, and say it to its people.")
+        Path | None, Option(help="Explain the promise of a published model, and say it to its people.")
     ] = None,
     json: o.Json = False,
 ) -> None:
@@ -88,10 +89,9 @@ class About(str, Enum):
 def intervals(
     model: o.Model,
     about: Annotated[
-        About,
-        typer.Option("--about", help="People like these, or what the fit without noise would have said of this table."),
+        About, Option(help="People like these, or what the fit without noise would have said of this table.")
     ] = About.population,
-    level: Annotated[float, typer.Option("--level", help="The coverage of the intervals.")] = 0.95,
+    level: Annotated[float, Option(help="The coverage of the intervals.")] = 0.95,
     json: o.Json = False,
 ) -> None:
     """Print standard errors, intervals and p-values of a published MODEL. It costs no privacy.
@@ -156,9 +156,9 @@ def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
 def export(
     model: o.Model,
     registry: Annotated[
-        Path | None, typer.Option("--registry", help="YAML for the deployments registry; what is marked is filled in.")
+        Path | None, Option(help="YAML for the deployments registry; what is marked is filled in.")
     ] = None,
-    regulator: Annotated[Path | None, typer.Option("--regulator", help="A regulator's summary, as JSON.")] = None,
+    regulator: Annotated[Path | None, Option(help="A regulator's summary, as JSON.")] = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Tell the outside what a published MODEL is: public things only. It costs no privacy.
@@ -194,8 +194,7 @@ def predict(
     delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Where predictions are written: .csv or .parquet (0600). Default: the terminal."),
+        Path | None, Option(help="Where predictions are written: .csv or .parquet (0600). Default: the terminal.")
     ] = None,
     quiet: o.Quiet = False,
 ) -> None:

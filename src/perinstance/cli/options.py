@@ -8,64 +8,50 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import perinstance as pi
 from perinstance.cli.notices import say, silenced
 from perinstance.errors import InvalidInput
 
-Table = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `perinstance release` wrote.")]
-Target = Annotated[str | None, typer.Option("--target", help="The column that is predicted; a recipe may declare it.")]
-Id = Annotated[str | None, typer.Option("--id", help="The column that names people; kept exactly as written.")]
+Table = Annotated[Path, Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
+Model = Annotated[Path, Argument(metavar="MODEL", help="A model that `perinstance release` wrote.")]
+Target = Annotated[str | None, Option(help="The column that is predicted; a recipe may declare it.")]
+Id = Annotated[str | None, Option(help="The column that names people; kept exactly as written.")]
 RecipeFile = Annotated[
-    Path | None,
-    typer.Option("--recipe", help="A TOML file: how text, dates and missing cells become numbers (see: recipe)."),
+    Path | None, Option(help="A TOML file: how text, dates and missing cells become numbers (see: recipe).")
 ]
-Features = Annotated[
-    list[str] | None, typer.Option("--feature", help="A column to use as feature; repeat. Default: all others.")
-]
-Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Between the fields of a CSV; default: a comma (.tsv: a tab).")
-]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="In the numbers of a CSV: '.' (default) or ','.")]
-Delta = Annotated[float, typer.Option("--delta", help="The probability that may be left out; far below 1/people.")]
-Alpha = Annotated[float, typer.Option("--alpha", help="Ridge penalty: ||y - X theta||^2 + alpha ||theta||^2.")]
-Gamma = Annotated[float | None, typer.Option("--gamma", help="Posterior sample: one over the noise variance; 1.")]
-Scale = Annotated[float | None, typer.Option("--scale", help="Other releases: the scale of the noise; 1.")]
-Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
-XBound = Annotated[float | None, typer.Option("--x-bound", help="Declared: every row has norm at most this.")]
-YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every target is at most this in size.")]
-RowBound = Annotated[
-    float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
-]
+Features = Annotated[list[str] | None, Option(help="A column to use as feature; repeat. Default: all others.")]
+Delimiter = Annotated[str | None, Option(help="Between the fields of a CSV; default: a comma (.tsv: a tab).")]
+Decimal = Annotated[str | None, Option(help="In the numbers of a CSV: '.' (default) or ','.")]
+Delta = Annotated[float, Option(help="The probability that may be left out; far below 1/people.")]
+Alpha = Annotated[float, Option(help="Ridge penalty: ||y - X theta||^2 + alpha ||theta||^2.")]
+Gamma = Annotated[float | None, Option(help="Posterior sample: one over the noise variance; 1.")]
+Scale = Annotated[float | None, Option(help="Other releases: the scale of the noise; 1.")]
+Intercept = Annotated[bool, Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
+XBound = Annotated[float | None, Option(help="Declared: every row has norm at most this.")]
+YBound = Annotated[float | None, Option(help="Declared: every target is at most this in size.")]
+RowBound = Annotated[float | None, Option(help="Declared: rows are clipped to this norm; a recipe has its own.")]
 Ranges = Annotated[
     list[str] | None,
-    typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column, once for each; instead of --x-bound."),
+    Option("--range", help="Declared: NAME=LOW:HIGH of one column, once for each; instead of --x-bound."),
 ]
 TargetBound = Annotated[
-    str | None,
-    typer.Option("--y-bound", help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own."),
+    str | None, Option(help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own.")
 ]
-Classes = Annotated[
-    str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
-]
-FailOver = Annotated[float | None, typer.Option("--fail-over", help="Exit 1 when somebody's loss exceeds this.")]
+Classes = Annotated[str | None, Option(help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")]
+FailOver = Annotated[float | None, Option(help="Exit 1 when somebody's loss exceeds this.")]
 Compare = Annotated[
-    bool, typer.Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
+    bool, Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
 ]
-LedgerPlace = Annotated[
-    str | None, typer.Option("--ledger", help="Charge the people in this ledger; needs --id and --key.")
-]
-Store = Annotated[
-    Path | None, typer.Option("--store", help="With a ledger in a database: the folder for columns per person.")
-]
-Key = Annotated[str | None, typer.Option("--key", help="With --ledger: the release's name there.")]
+LedgerPlace = Annotated[str | None, Option(help="Charge the people in this ledger; needs --id and --key.")]
+Store = Annotated[Path | None, Option(help="With a ledger in a database: the folder for columns per person.")]
+Key = Annotated[str | None, Option(help="With --ledger: the release's name there.")]
 FixedInAdvance = Annotated[
-    bool, typer.Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")
+    bool, Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=silenced, help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON record instead of tables.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", callback=silenced, help="Print nothing but errors.")]
+Json = Annotated[bool, Option("--json", callback=silenced, help="Print one JSON record instead of tables.")]
 
 
 class ReleaseName(str, Enum):

@@ -7,7 +7,7 @@ from json import loads
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Option
 from typer.core import TyperCommand
 
 import perinstance as pi
@@ -45,41 +45,36 @@ class ReleaseCommand(TyperCommand):
 
 def release(
     file: o.Table,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The promise: no person loses more.")],
+    epsilon: Annotated[float, Option(help="The promise: no person loses more.")],
     target: o.Target = None,
     x_bound: o.RowBound = None,
     range_: o.Ranges = None,
     y_bound: o.TargetBound = None,
-    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
-    method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
+    intercept: Annotated[bool, Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
+    method: Annotated[Method, Option(help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
     recipe: o.RecipeFile = None,
     delta: o.Delta = 1e-6,
     delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
-    n_public: Annotated[
-        int | None, typer.Option("--n-public", help="Declared: the number of people is public.")
-    ] = None,
-    kappa: Annotated[
-        float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
-    ] = None,
+    n_public: Annotated[int | None, Option(help="Declared: the number of people is public.")] = None,
+    kappa: Annotated[float | None, Option(help="adaops: the largest acceptable condition number.")] = None,
     classes: o.Classes = None,
     rows_per_person: Annotated[
-        int | None,
-        typer.Option("--rows-per-person", help="Declared: so many rows of each --id are used, drawn of who has more."),
+        int | None, Option(help="Declared: so many rows of each --id are used, drawn of who has more.")
     ] = None,
     compare: o.Compare = False,
     wanted: Annotated[
         IntervalsAtPrice | None,
-        typer.Option(
+        Option(
             "--intervals",
             help="Also print standard errors; nothing more is paid. --intervals robust (adassp): 27% of the squared "
             "budget buys intervals for skewed outcomes whose spread grows with their mean.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
-    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
+    out: Annotated[Path, Option(help="Where the model is written.")] = Path("model.json"),
+    again: Annotated[bool, Option("--again", help="Publish once more: losses add up.")] = False,
     ledger: o.LedgerPlace = None,
     store: o.Store = None,
     key: o.Key = None,

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -27,16 +27,16 @@ def statement(
     file: o.Table,
     id: o.Id = None,
     target: o.Target = None,
-    out: Annotated[Path | None, typer.Option("--out", help="A folder for one page per person: private (0700).")] = None,
-    only: Annotated[str | None, typer.Option("--only", help="One person's id: print their statement instead.")] = None,
-    format: Annotated[PageFormat, typer.Option("--format", help="Of the pages.")] = PageFormat.html,
-    wording: Annotated[Path | None, typer.Option("--wording", help="A translation: JSON, sentences by name.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Where losses are stated; the promise's.")] = None,
+    out: Annotated[Path | None, Option(help="A folder for one page per person: private (0700).")] = None,
+    only: Annotated[str | None, Option(help="One person's id: print their statement instead.")] = None,
+    format: Annotated[PageFormat, Option(help="Of the pages.")] = PageFormat.html,
+    wording: Annotated[Path | None, Option(help="A translation: JSON, sentences by name.")] = None,
+    delta: Annotated[float | None, Option(help="Where losses are stated; the promise's.")] = None,
     y_bound: o.YBound = None,
-    people: Annotated[int | None, typer.Option("--people", help="Public: at most so many people.")] = None,
+    people: Annotated[int | None, Option(help="Public: at most so many people.")] = None,
     delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
-    again: Annotated[bool, typer.Option("--again", help="Replace the pages of an earlier run.")] = False,
+    again: Annotated[bool, Option("--again", help="Replace the pages of an earlier run.")] = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Write what each person of FILE may be told: from their own row and the published MODEL, and nothing else.
@@ -84,18 +84,18 @@ def statement(
 
 
 def publish_losses(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that was published from FILE.")],
+    model: Annotated[Path, Argument(metavar="MODEL", help="A model that was published from FILE.")],
     file: o.Table,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The promise of this publication; it is on top.")],
+    epsilon: Annotated[float, Option(help="The promise of this publication; it is on top.")],
     id: o.Id = None,
     target: o.Target = None,
     delta: o.Delta = 1e-6,
     x_bound: o.XBound = None,
-    out: Annotated[Path, typer.Option("--out", help="Where the counts are written, as JSON.")] = Path("losses.json"),
+    out: Annotated[Path, Option(help="Where the counts are written, as JSON.")] = Path("losses.json"),
     delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
-    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
-    even_so: Annotated[bool, typer.Option("--even-so", help="Publish although it would say little.")] = False,
+    again: Annotated[bool, Option("--again", help="Publish once more: losses add up.")] = False,
+    even_so: Annotated[bool, Option("--even-so", help="Publish although it would say little.")] = False,
     ledger: o.LedgerPlace = None,
     store: o.Store = None,
     key: o.Key = None,

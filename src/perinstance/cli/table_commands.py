@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import perinstance as pi
 from perinstance.cli import options as o
@@ -13,10 +14,9 @@ from perinstance.errors import InvalidInput
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Where the report is written (0600).")] = Path("report.html"),
+    out: Annotated[Path, Option(help="Where the report is written (0600).")] = Path("report.html"),
     patients: Annotated[
-        Path | None,
-        typer.Option("--patients", help="Write a made-up hospital's table (5,000 people) to this CSV instead."),
+        Path | None, Option(help="Write a made-up hospital's table (5,000 people) to this CSV instead.")
     ] = None,
     quiet: o.Quiet = False,
 ) -> None:
@@ -73,9 +73,9 @@ def _write_patients(path: Path, quiet: bool) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="fig1, fig2-left, fig2-right, efficiency, ... or all")] = "all",
-    out: Annotated[Path, typer.Option("--out", help="The folder for figures and numbers.")] = Path("reproduced"),
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: seconds instead of minutes.")] = False,
+    name: Annotated[str, Argument(help="fig1, fig2-left, fig2-right, efficiency, ... or all")] = "all",
+    out: Annotated[Path, Option(help="The folder for figures and numbers.")] = Path("reproduced"),
+    quick: Annotated[bool, Option("--quick", help="Small sizes: seconds instead of minutes.")] = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Make the paper's figures and numbers again, corrected.
@@ -101,23 +101,18 @@ def reproduce(
 
 def recipe(
     file: o.Table,
-    target: Annotated[str | None, typer.Option("--target", help="The column that is to be predicted.")] = None,
+    target: Annotated[str | None, Option(help="The column that is to be predicted.")] = None,
     id: o.Id = None,
-    leave_out: Annotated[list[str] | None, typer.Option("--without", help="A column not to be used; repeat.")] = None,
-    delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="Between the fields of a CSV; by default the header tells.")
-    ] = None,
+    leave_out: Annotated[list[str] | None, Option("--without", help="A column not to be used; repeat.")] = None,
+    delimiter: Annotated[str | None, Option(help="Between the fields of a CSV; by default the header tells.")] = None,
     decimal: Annotated[
-        str | None, typer.Option("--decimal", help="The decimal mark of a CSV: . or , (by default most columns tell).")
+        str | None, Option(help="The decimal mark of a CSV: . or , (by default most columns tell).")
     ] = None,
-    encoding: Annotated[
-        str | None, typer.Option("--encoding", help="Of a CSV that is not UTF-8, for example cp1252.")
-    ] = None,
+    encoding: Annotated[str | None, Option(help="Of a CSV that is not UTF-8, for example cp1252.")] = None,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Read all of FILE by this recipe, and say what it cannot read; no draft."),
+        Path | None, Option(help="Read all of FILE by this recipe, and say what it cannot read; no draft.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Where the draft is written.")] = Path("recipe.toml"),
+    out: Annotated[Path, Option(help="Where the draft is written.")] = Path("recipe.toml"),
     quiet: o.Quiet = False,
 ) -> None:
     """Write the first draft of a recipe for FILE, from the names and types of its columns alone.
