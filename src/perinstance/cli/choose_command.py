@@ -64,9 +64,9 @@ def choose(
     rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two, None)
     bounds: dict[str, Any] = {}
     if method in PROMISING:
-        declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
-        bounds = {"delta": delta, "x_bound": declared.of(rows.names), "fit_intercept": intercept}
-        bounds |= {"classes": two} if two else {"y_bound": declared.target}
+        x_bounds, y_bounds = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
+        bounds = {"delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names), "fit_intercept": intercept}
+        bounds |= {"classes": two} if two else {"y_bound": y_bounds}
     if not len(rows.y):
         raise InvalidInput("the file has no rows; there is nothing to compare")
     lines = []

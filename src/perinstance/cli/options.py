@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -152,25 +151,38 @@ def read_recipe(path: Path | None, feature: list[str] | None, target: str | None
     return recipe
 
 
-def declared_bounds(x_bound: float | None, ranges: list[str] | None, y_bound: str | None, recipe: Any) -> Declared:
-    """Read the bounds asked for; where none is, take what the recipe's declarations imply."""
+def declared_bounds(
+    x_bound: float | None, ranges: list[str] | None, y_bound: str | None, recipe: Any
+) -> tuple[Any, Any]:
+    """Read the bounds of rows and of the target; where none is asked for, take what the recipe's declarations imply.
+
+    Bounds of single columns are given by name; ``bounds_in_order`` makes of them what estimators take.
+    """
     if x_bound is not None and ranges:
         raise InvalidInput("--x-bound bounds whole rows and --range single columns; pass one of them")
-    columns = dict(_column_range(text) for text in ranges or ())
+    rows: Any = dict(map(_column_range, ranges)) if ranges else x_bound
     target: Any = None if y_bound is None else _range_text("--y-bound", y_bound)
-    rows: Any = x_bound
-    if recipe is not None and not columns:
+    if recipe is not None and not ranges:
         if rows is None and recipe.x_bound < float("inf"):
             rows = recipe
         if target is None and recipe.target is not None and recipe.y_bound < float("inf"):
             target = recipe.target_range
-    if rows is None and not columns:
+    if rows is None:
         raise InvalidInput(
             "--x-bound must be declared, or --range NAME=LOW:HIGH for every column, chosen without looking at the data"
         )
     if target is None:
         raise InvalidInput("--y-bound must be declared: a number > 0, or LOW:HIGH, chosen without looking at the data")
-    return Declared(rows, columns, target)
+    return rows, target
+
+
+def bounds_in_order(rows: Any, names: Sequence[str]) -> Any:
+    """Return the bounds of these columns, in their order."""
+    if not isinstance(rows, dict):
+        return rows
+    if set(names) != set(rows):
+        raise InvalidInput(f"--range must be given once for each of {', '.join(names)}")
+    return [rows[name] for name in names]
 
 
 def declared_classes(text: str | None, y_bound: str | None, logistic: bool, recipe: Any) -> tuple[Any, Any] | None:
@@ -231,23 +243,6 @@ def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> N
         why = why_identifier(name) if isinstance(name, str) and name not in (target, id) else None
         if why is not None:
             raise InvalidInput(notice(number, name, why, id is not None))
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """Bounds as options declare them."""
-
-    rows: Any  #: of whole rows: a number or a recipe
-    columns: dict[str, tuple[float, float]]  #: by name
-    target: Any
-
-    def of(self, names: Sequence[str]) -> Any:
-        """Return the bounds of these columns, as estimators take them."""
-        if not self.columns:
-            return self.rows
-        if set(names) != set(self.columns):
-            raise InvalidInput(f"--range must be given once for each of {', '.join(names)}")
-        return [self.columns[name] for name in names]
 
 
 def _column_range(text: str) -> tuple[str, tuple[float, float]]:

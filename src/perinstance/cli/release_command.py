@@ -105,7 +105,7 @@ def release(
     rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
     two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
-    declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
+    x_bounds, y_bounds = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
@@ -115,9 +115,9 @@ def release(
     if rule is None and not feature and not range_:  # nobody said which columns are features
         o.refuse_identifiers(table.columns, target, id)
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
-    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
-    estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa, wanted)
+    estimator: Any = _estimator(method, promise, two, {"y_bound": y_bounds, "n_public": n_public}, kappa, wanted)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
