@@ -146,9 +146,9 @@ def _check_recipe(file: Path, recipe: Path, delimiter: str | None) -> None:
 
     rule = pi.Recipe.from_toml(recipe)
     problems = recipe_problems(o.open_table(file, delimiter, None, rule), rule)
-    for problem in problems:
-        typer.echo(clean(str(problem), 1000))
+    for _, sentence in problems:
+        typer.echo(clean(sentence, 1000))
     if problems:
-        columns = len({problem.column for problem in problems})
+        columns = len({column for column, _ in problems})
         raise InvalidInput(f"the recipe cannot read {columns} column{'s'[: columns != 1]}; change it, and check again")
     typer.echo("Every cell of the recipe's columns can be read.")

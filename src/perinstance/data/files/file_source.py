@@ -131,7 +131,8 @@ class Scan:
         chosen = choose_columns(self.columns, None, column, ())
         row, found = self.reader.first_row, []  # type: int, list[pa.Array]
         for batch in self.reader.counted(self.limits, chosen, rows_per_block(1, BLOCK_BYTES)):
-            found.append(read_file_ids(batch.column(0), row, self.limits).cast(pa.large_string()))
+            self.limits.check_text(text_size(batch.column(0)))
+            found.append(read_ids(batch.column(0), row).cast(pa.large_string()))
             row += batch.num_rows
         ids = pa.chunked_array(found, pa.large_string())
         if not repeats:
@@ -228,8 +229,10 @@ class FileSource(Source):
         batch = only.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
         row = start + self.first_row
         X, y = self._floats(batch, row) if self.prepared is None else self._prepared_floats(batch, row)
-        ids = None if self.chosen.ids is None else read_file_ids(batch.column(batch.num_columns - 1), row, self.limits)
-        return Block(X, y, start, ids)
+        if self.chosen.ids is None:
+            return Block(X, y, start)
+        self.limits.check_text(text_size(batch.column(batch.num_columns - 1)))
+        return Block(X, y, start, read_ids(batch.column(batch.num_columns - 1), row))
 
     def _floats(self, batch: pa.RecordBatch, row: int) -> tuple[NDArray, Floats]:
         labels = [column_label(at, self.reader.labels[at] if self.named else None) for at in self.chosen.numbers]
@@ -253,12 +256,6 @@ def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) 
     names = [reader.labels[at] for at in chosen.features]
     table = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
     return table if isinstance(step, Recipe) else table.to_pandas()
-
-
-def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
-    """Read the ids of one block; ``row`` is what the file calls its first row."""
-    limits.check_text(text_size(column))
-    return read_ids(column, row)
 
 
 def check_types(reader: Reader, columns: Sequence[int]) -> None:

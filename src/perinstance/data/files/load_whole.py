@@ -189,25 +189,11 @@ def draft_of_file(
     return draft_text(dict(zip(names, words, strict=True)), target, point, mark, stated, rules)
 
 
-@dataclass(frozen=True, slots=True)
-class CellProblem:
-    """Cells of one column that a recipe cannot read: how many in the whole file, and what to declare. No cell."""
+def recipe_problems(scanned: Scan, recipe: Recipe) -> list[tuple[str, str]]:
+    """Read a whole file by a recipe, and return all that it cannot read: each column, and a sentence without a cell.
 
-    column: str
-    count: int
-    row: int  #: the first one, as the file counts
-    missing: bool  #: whether they are missing, and the recipe has no answer for that
-    advice: str
-
-    def __str__(self) -> str:
-        what = "missing" if self.missing else "cannot be read"
-        return (
-            f"{self.column!r}: {self.count:,} cell{'s'[: self.count != 1]} {what}, row {self.row} first; {self.advice}"
-        )
-
-
-def recipe_problems(scanned: Scan, recipe: Recipe) -> tuple[CellProblem, ...]:
-    """Read a whole file by a recipe, and return everything that it cannot read, each column with exact counts."""
+    It says how many cells there are in the whole file, the row of the first as the file counts, and what to declare.
+    """
     if scanned.unnamed:
         raise InvalidTable("a recipe names columns, and a .npy file has no names; write a CSV or Parquet file")
     kinds = recipe.declared_kinds()
@@ -231,10 +217,12 @@ def recipe_problems(scanned: Scan, recipe: Recipe) -> tuple[CellProblem, ...]:
                 left = array.filter(pa.array(cells.unreadable))
                 readable[name] = readable.get(name, 0) + _readable_by(kind, left, recipe.decimal)
         start += batch.num_rows
-    return tuple(
-        CellProblem(name, count, row, missing, _advice(kinds[name], missing, count, readable.get(name), recipe.decimal))
-        for (name, missing), (count, row) in counts.items()
-    )
+    problems = []
+    for (name, missing), (count, row) in counts.items():
+        advice = _advice(kinds[name], missing, count, readable.get(name), recipe.decimal)
+        cells = f"{count:,} cell{'s'[: count != 1]} {'missing' if missing else 'cannot be read'}"
+        problems.append((name, f"{name!r}: {cells}, row {row} first; {advice}"))
+    return problems
 
 
 _FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y %H:%M")

@@ -225,12 +225,8 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return the recipe in plain types: dictionaries, lists, texts, numbers, truth values."""
         kinds = self._kinds()
         record: dict[str, Any] = {"intercept": bool(self.intercept), "decimal": self.decimal}
-        if self.delimiter is not None:
-            record["delimiter"] = self.delimiter
-        if self.encoding is not None:
-            record["encoding"] = self.encoding
-        if self.na:
-            record["na"] = list(texts_of("na", self.na))
+        file = {"delimiter": self.delimiter, "encoding": self.encoding, "na": list(texts_of("na", self.na))}
+        record |= {name: value for name, value in file.items() if value}
         if kinds is not None:
             record["columns"] = {name: dict(kind.plain) for name, kind in zip(self.columns or (), kinds, strict=True)}
         if self.target is not None:
