@@ -45,20 +45,15 @@ def show(errors: type[pi.errors.InvalidInput]) -> Any:
     return errors.__doc__
 
 
-pi.AdaSSP(epsilom=1)  # wrong
 pi.PosteriorSample(alpha=1.0, gama=1.0)  # wrong
 pi.audit(release, X, y, detla=1e-6)  # wrong
 pi.audit(release, X, y, method="certified")  # wrong
 pi.nothing  # wrong
-pi.pairs.Shfit(1.0)  # wrong
 pi.pairs.GaussianShift(1.0).epsilom(1e-6)  # wrong
 pi.models.Logstic()  # wrong
-pi.releases.Nothing  # wrong
 pi.analysis.everybody(audit)  # wrong
 audit.sumary()  # wrong
-audit.summary().medain  # wrong
 audit.fit.nothing  # wrong
-audit.release.nothing  # wrong
 loss: str = audit.delta  # wrong
 pi.scan("people.parquet", delimeter=";")  # wrong
 """

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +20,26 @@ class Outcome:
     err: str
 
 
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Drive the command line as a person would, in an empty folder; gives exit code and both streams."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["perinstance", *map(str, words)])
-        code = 0
-        try:
+def commanded(*words: object) -> Outcome:
+    """Run one command in this process and folder, as a person would."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    before, code = sys.argv, 0
+    sys.argv = ["perinstance", *map(str, words)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1 if stop.code else 0
+    finally:
+        sys.argv = before
+    return Outcome(code, *(one.buffer.getvalue().decode() for one in (out, err)))
 
-    return call
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run commands in an empty folder; gives exit code and both streams."""
+    monkeypatch.chdir(tmp_path)
+    return commanded
 
 
 def people(n: int = 50) -> pd.DataFrame:

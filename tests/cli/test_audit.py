@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import stat
@@ -39,23 +38,6 @@ def test_the_numbers_are_those_of_the_library(run, table):
     assert record["people"] == 50 and record["kinds"] == {"exact": 50} and record["confidential"] is True
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow"])
-def test_every_kind_of_file(run, tmp_path, kind):
-    frame, path = people(), tmp_path / f"people.{kind}"
-    if kind == "csv.gz":
-        with gzip.open(path, "wt") as stream:
-            frame.to_csv(stream, index=False)
-    elif kind == "csv":
-        frame.to_csv(path, index=False)
-    elif kind == "parquet":
-        frame.to_parquet(path, index=False)
-    else:
-        frame.to_feather(path)
-    outcome = run("audit", path, *COMMON, "--json")
-    assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out)["people"] == 50
-
-
 def test_ids_stay_as_written(run, tmp_path):
     frame = people(4)
     frame["person"] = ["007", "7", "NA", "null"]
@@ -77,14 +59,6 @@ def test_bounds_bring_the_worst_case_beside_it(run, table):
 def test_each_linear_release_in_silence(run, table, release):
     outcome = run("audit", table, *COMMON, "--release", release, "--scale", "2", "--intercept", "--quiet")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
-
-
-def test_a_second_run_replaces_the_report(run, table, tmp_path):
-    run("audit", table, *COMMON)
-    first = (tmp_path / "report.html").read_bytes()
-    assert run("audit", table, *COMMON).code == 0
-    assert (tmp_path / "report.html").read_bytes() == first
-    assert [p.name for p in tmp_path.iterdir() if "report" in p.name] == ["report.html"]
 
 
 def planted(n: int = 240) -> pd.DataFrame:
