@@ -12,10 +12,8 @@ import pyarrow.csv as pcsv
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
-from perinstance.auditing.raw_tables import read_again
 from perinstance.disclosure import published_losses
 from perinstance.errors import InvalidInput
 
@@ -148,15 +146,6 @@ def test_what_is_asked_after_an_audit_is_asked_by_name(kind, folder):
     outside = pi.audit(RIDGE, there, target="t", outsiders=(new, TARGET))
     expected = pi.audit(RIDGE, there, target="t", outsiders=(table("one matrix", NAMES, folder), TARGET))
     np.testing.assert_allclose(outside.losses, expected.losses, rtol=1e-9)
-
-
-def test_a_smooth_model_is_asked_about_everyone_by_name():
-    release = pi.OutputPerturbation(LogisticRegression(C=1.0), scale=1.0)
-    frame = pd.DataFrame(ROWS / SCALES * [1.0, 0.5, 0.1], columns=list(NAMES))
-    labels = (TARGET > 0).astype(int)
-    known = pi.audit(release, frame, labels)
-    first = read_again(known, frame[list(ORDER)], labels)
-    assert first.names == NAMES
 
 
 def test_raw_columns_of_steps_without_names_are_asked_by_name():

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.data import read_table
@@ -245,6 +245,7 @@ def test_blocks_cover_every_row_once(n, d, block_bytes, order, threads):
         np.testing.assert_array_equal(np.concatenate(blocks), np.column_stack([values, np.arange(n)]))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.one_of(st.none(), st.floats(), st.text(), st.integers(), st.booleans()), max_size=3)))
 def test_any_list_is_read_or_refused(rows):
     try:
