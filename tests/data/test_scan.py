@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 
 import numpy as np
 import pandas as pd
@@ -145,12 +146,18 @@ def _spoil(frame, column, row, value):
         ("cost", 99, -np.inf, r"the target.*row 99: an infinity"),
         ("cost", 99, None, r"column 4.*row 99: a missing value"),
         ("age", 4999, 2**53 + 1, r"column 1.*row 4999: an integer beyond 2\^53"),
+        ("bmi", 4321, "HIV-positive", "column 2.*(row 4321)? holds (text|objects)"),
+        ("cost", 99, "HIV-positive", "column 4.*(row 99)? holds (text|objects)"),
         ("person", 4000, "", "ids, row 4000: an id is empty"),
+        ("person", 4000, None, "ids, row 4000: an id is (empty|missing)"),
         ("person", 4000, "00007", "ids repeat: 1 person has several rows"),
     ],
 )
 def test_bad_cells_are_named_by_number(tmp_path, suffix, column, row, value, pattern):
-    table = pa.Table.from_pandas(_spoil(FRAME, column, row, value).astype({"smokes": int}), preserve_index=False)
+    frame = _spoil(FRAME, column, row, value).astype({"smokes": int})
+    if value == "HIV-positive":
+        frame = frame.astype({column: str})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
     path = tmp_path / f"bad.{suffix}"
     if suffix == "parquet":
         pq.write_table(table, path, row_group_size=1000)
@@ -160,9 +167,12 @@ def test_bad_cells_are_named_by_number(tmp_path, suffix, column, row, value, pat
         table.to_pandas().to_csv(path, index=False)
         # a CSV file counts its header too
         pattern = re.sub(r"(?<=row )\d+", lambda found: str(int(found[0]) + 2), pattern)
-    source = read_table(scan(path), target="cost", ids="person")
-    with pytest.raises(InvalidTable, match=pattern):
+    with pytest.raises(InvalidTable, match=pattern) as caught:
+        source = read_table(scan(path), target="cost", ids="person")
         LocalSweep(source, 2, block_bytes=10_000).fold(lambda block: block.X.sum())
+    shown = "".join(traceback.format_exception(caught.value))  # causes too: no cell of that row, nor the bad one
+    planted = [str(cell) for cell in FRAME.loc[row, ["person", "bmi", "cost"]]]
+    assert not any(cell in shown for cell in (*planted, "HIV-positive", str(2**53 + 1), "00007"))
 
 
 @pytest.mark.parametrize(
