@@ -220,8 +220,8 @@ def recipe_problems(scanned: Scan, recipe: Recipe) -> list[tuple[str, str]]:
     problems = []
     for (name, missing), (count, row) in counts.items():
         advice = _advice(kinds[name], missing, count, readable.get(name), recipe.decimal)
-        cells = f"{count:,} cell{'s'[: count != 1]} {'missing' if missing else 'cannot be read'}"
-        problems.append((name, f"{name!r}: {cells}, row {row} first; {advice}"))
+        told = f"{count:,} cell{'s'[: count != 1]} {'missing' if missing else 'cannot be read'}"
+        problems.append((name, f"{name!r}: {told}, row {row} first; {advice}"))
     return problems
 
 
