@@ -27,6 +27,7 @@ from perinstance.numerics.rounding import PROMISED, UNIT
 from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.rows_per_person import most_rows, rows_at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def everyone(
         found = linear_bracket(JoiningPeople(release, fit, setting, bounds, delta), tolerance)
     inside = "||x||" if bounds.domain == "ball" else "|x_j|"
     assumptions = (
-        f"somebody with {inside} <= x_bound and |y| <= y_bound joins this data set",
+        f"somebody with {rows_at_most(release)}, {inside} <= x_bound and |y| <= y_bound joins this data set",
         "the data set is fixed; people who are in it already are in the audit",
         *notes,
     )
@@ -105,11 +106,12 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
     summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
     x = noisy_mean.farthest(release, centre, bounds.x, bounds.domain)
-    size = 1 if summed else fit.n_people + 1
+    rows = most_rows(release)
+    size = 1.0 if summed else fit.n_people + rows
     with np.errstate(over="ignore", invalid="ignore"):
-        move = (x - centre) / size
+        move = (x - centre) * rows / size
         # a mean is known to a few units of itself, and so is the difference from it
-        found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) / size)
+        found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) * rows / size)
         upper, sure = noisy_mean.loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
         code = charge(math.hypot(*move), math.hypot(*(found.value - np.abs(move)))).kind_code
     kind = weakest(weakest_of_codes(code), upper.kind)

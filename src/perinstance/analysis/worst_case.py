@@ -33,6 +33,7 @@ from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism, mechanism_of
+from perinstance.releases.base.rows_per_person import most_rows, rows_at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ class Region:
         return search(self, cells, start, tolerance=tolerance, rounds=30, most=20_000)
 
 
-ONE_PERSON = "adding or removing one person"
+def _one_person(release: Any) -> str:
+    return f"adding or removing one person with {rows_at_most(release)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class WorstCase(ShownAsTable):
     """A statement about every data set, with the one that (nearly) attains it. Public: no data enters."""
 
     epsilon: float  #: holds for every data set in the domain
-    attained: float  #: the loss of ``target`` who joins the n equal people (``row``, ``row_y``)
+    attained: float  #: the loss of ``target`` who joins the n equal people (``row``, ``row_y``), all their rows equal
     delta: float
     n: int | None
     row: Floats
@@ -163,7 +165,7 @@ def worst_case_dp(
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
     if mechanism_of(release).promises:  # AdaOPS, AdaSSP: the statement is what they are made for
         delta, nobody = float(delta_array(delta, 1, zero=False)), np.zeros(2 if d is None else int(d))
-        notes = ("every data set and every target: rows are clipped to the declared bounds", ONE_PERSON)
+        notes = ("every data set and every target: rows are clipped to the declared bounds", _one_person(release))
         promised = release.promise(len(nobody)).epsilon(delta)  # no data set is known that attains it
         return WorstCase(promised, np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
     _check_number("d", d, 1)
@@ -178,18 +180,19 @@ def worst_case_dp(
 
 
 def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
-    """Answer for a noisy mean or sum: all others at one end, the target at the other."""
+    """Answer for a noisy mean or sum: all others at one end, all rows of the target at the other."""
     delta = float(delta_array(delta, 1, zero=False))
     bounds = np.array([declared_bound("x_bound", x_bound)])
+    k = most_rows(release)
     row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
-    notes: tuple[str, ...] = (ONE_PERSON, f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
+    notes: tuple[str, ...] = (_one_person(release), f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
     if release.mechanism().moved == "sum":
-        most = noisy_mean.loss(release, row, delta)
+        most = noisy_mean.loss(release, row * k, delta)
         return WorstCase(most.epsilon, most.attained, delta, n, 0 * row, 0.0, -row, 0.0, most.kind, notes)
     if not n:
         notes = (*notes, "infinite: the mean of nobody is not defined; declare how many people there are")
         return WorstCase(np.inf, np.inf, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
-    most = noisy_mean.loss(release, row / ((n + 1) / 2), delta)
+    most = noisy_mean.loss(release, row * k / ((n + k) / 2), delta)
     return WorstCase(most.epsilon, most.attained, delta, n, row, 0.0, -row, 0.0, most.kind, notes)
 
 
@@ -233,7 +236,7 @@ def _supremum(
     who = "this target" if target.fixed else "every target"
     assumptions = (
         f"every data set of at most n = {n} people with ||x_i|| <= {x_bound:g} and |y_i| <= {y_bound:g}, {who}",
-        ONE_PERSON,
+        _one_person(None),
     )
     epsilon, why = np.inf, ""
     if mechanism.fit_intercept:

@@ -39,6 +39,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.base import Pairs
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.rows_per_person import most_rows
 
 if TYPE_CHECKING:
     import os
@@ -276,7 +277,9 @@ class Audit:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
-        options = {"n": self.fit.health.n_people, "d": self.n_features, **options}
+        # a mean of fewer moves further, and without somebody inside there are fewer
+        fewer = most_rows(self.release) if self.inside and self.release.mechanism().moved == "mean" else 0
+        options = {"n": max(self.fit.health.n_people - fewer, 0), "d": self.n_features, **options}
         found = analysis.worst_case_dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
         self._compare(float(found.epsilon), "anybody within the declared bounds can lose, in any table of this size")
         return found

@@ -35,6 +35,7 @@ from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, Moved
 from perinstance.releases.base.rows_per_person import (
     largest_sums,
+    refuse_fit_of_more_rows,
     refuse_more_rows,
     refuse_rows_of_people,
     rows_that_count,
@@ -80,7 +81,8 @@ class ColumnStatistic(WritesModel):
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up without a rounding error, in one pass."""
-        self.mechanism()
+        if self.mechanism().moved != "sum":
+            refuse_fit_of_more_rows(self, sweep)
         return fit_means(sweep.fold(lambda block: column_sums(Block(self.amounts(block.X), block.y, block.start))))
 
     def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> Any:

@@ -8,6 +8,7 @@ independently of everything else: given the draw the promise holds, so it holds 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import whole_number
 from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
-from perinstance.folds.block import in_order_of
+from perinstance.folds.block import Block, in_order_of
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 from perinstance.sampling.row_choice import chosen_rows
@@ -30,7 +32,7 @@ def most_rows(release: Any) -> int:
     >>> most_rows(SimpleNamespace(rows_per_person=None)), most_rows(SimpleNamespace(rows_per_person=3))
     (1, 3)
     """
-    declared = release.rows_per_person
+    declared = getattr(release, "rows_per_person", None)
     return 1 if declared is None else whole_number("rows_per_person", declared, 1, MOST_ROWS, 3)
 
 
@@ -72,6 +74,17 @@ def rows_words(release: Any) -> tuple[str, ...]:
     return (f", for every person, with at most {k:,} row{'s'[: k > 1]} used",)
 
 
+def rows_at_most(release: Any) -> str:
+    """Say how many rows somebody has in a statement about anybody.
+
+    >>> from types import SimpleNamespace
+    >>> rows_at_most(SimpleNamespace(rows_per_person=None)), rows_at_most(SimpleNamespace(rows_per_person=3))
+    ('one row', 'at most 3 rows used')
+    """
+    k = most_rows(release)
+    return "one row" if k == 1 else f"at most {k:,} rows used"
+
+
 def refuse_rows_of_people(release: Any, what: str) -> None:
     """Refuse what is asked row by row of a release whose rows are drawn: it does not keep which rows it used."""
     if release.rows_per_person is not None:
@@ -93,6 +106,18 @@ def refuse_more_rows(release: Any, counts: NDArray[np.int64]) -> None:
             "people have more rows than rows_per_person, and what this release costs depends on which of all rows were "
             "used, which is drawn and not kept; audit a sum, or leave rows out before fit and audit"
         )
+
+
+def refuse_fit_of_more_rows(release: Any, sweep: Sweep) -> None:
+    """Refuse a fit with rows that the release leaves out: what others lose, inside and outside, depends on which."""
+    if release.rows_per_person is not None:
+        sweep.fold(partial(_refuse_block, release))
+
+
+def _refuse_block(release: Any, block: Block) -> int:
+    if block.starts is not None:
+        refuse_more_rows(release, np.diff(block.starts))
+    return 0
 
 
 def starts_of(rows: int, starts: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
