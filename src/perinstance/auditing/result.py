@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 class Health(ShownAsTable):
     """How well the confidential fit is determined, numerically. Fields that a model does not have are None."""
 
-    n_people: int
+    n_people: int  #: of the fit; its rows, where people have several
     n_features: int
     condition: float | None  #: of H, its columns scaled to length one
     factorisation: str | None

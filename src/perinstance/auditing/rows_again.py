@@ -106,8 +106,8 @@ class RowsBeyond(ShownAsTable):
     """How many people lie beyond declared bounds. Confidential."""
 
     people: int  #: of the table
-    features: int  #: whose row is longer than its bound
-    targets: int  #: whose target is larger than its bound
+    features: int  #: of whom a row is longer than its bound
+    targets: int  #: of whom a target is larger than its bound
     either: int
 
     def __add__(self, other: RowsBeyond) -> RowsBeyond:
@@ -125,7 +125,9 @@ def rows_beyond(audit: Audit, x_bound: ArrayLike, y_bound: float, X: Any, y: Any
         rows = np.asarray(block.X, dtype=np.float64)
         far = (np.abs(rows) > bound).any(axis=1) if bound.ndim else np.linalg.norm(rows, axis=1) > float(bound)
         high = np.abs(np.asarray(block.y, dtype=np.float64)) > y_bound
-        return RowsBeyond(len(rows), int(far.sum()), int(high.sum()), int((far | high).sum()))
+        if block.starts is not None:
+            far, high = (np.logical_or.reduceat(part, block.starts[:-1]) for part in (far, high))
+        return RowsBeyond(block.n_people, int(far.sum()), int(high.sum()), int((far | high).sum()))
 
     with audited_table(audit, X, y, columns) as sweep:
         return sweep.fold(count)

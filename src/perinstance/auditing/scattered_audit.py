@@ -43,11 +43,13 @@ class ScatteredAudit:
     known: PeopleSketch
     source: Source
     refined: int = 0
+    n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
 
     @classmethod
     def of(cls, found: tuple[PeopleSketch, int], who: DaskSweep, **about: Any) -> ScatteredAudit:
         """Take what ``scatter`` returns for the people of ``who``; ``about`` are the other fields."""
         known, refined = found
+        about["n_rows"] = None if who.n_rows == sum(known.rows) else who.n_rows
         return cls(known=known, refined=refined, n_features=who.n_features, source=who.source, **about)
 
     def __len__(self) -> int:
@@ -108,6 +110,11 @@ class ScatteredAudit:
         """Return the sketch of each group by its label, in ``column`` of the audited table."""
         import dask
 
+        if self.n_rows is not None:
+            raise InvalidInput(
+                "people have several rows here, and each row of the column a label; audit without a folder, and pass "
+                "audit.by one label per person"
+            )
         labels = partition_labels(self.source, column)
         groups: dict[str, LossSketch] = {}
         for part in results(len(labels), lambda k: dask.delayed(_by_group)(self.folder, k, labels[k]), 64):

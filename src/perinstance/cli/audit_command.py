@@ -133,7 +133,14 @@ audit.__doc__ = (audit.__doc__ or "") + EXAMPLE
 
 
 def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | None, float | None]:
-    """Return the worst-case DP statement and the loss of anybody within the bounds, where this release has them."""
+    """Return the worst-case DP statement and the loss of anybody within the bounds, where this release has them.
+
+    None where they are said of one row and people have several.
+    """
+    from perinstance.report.words import holds_for_rows
+
+    if holds_for_rows(answer):
+        return None, None
     found: list[float | None] = []
     for ask in (answer.worst_case_dp, answer.everyone):
         try:

@@ -27,6 +27,7 @@ from perinstance.auditing.raw_tables import declared_words, read_again
 from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
+from perinstance.folds.ids import several_rows
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.charging import ChargeWords, ChargeWriter, refuse_other_unit
 from perinstance.ledger.files.sorted_pairs import SortedPairs
@@ -70,7 +71,10 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
     if found.pairs.kind == "estimate":
         raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
     named: dict[str, Any] = {name: columns.get(name) for name in ("target", "ids", "features")}
-    rows, targets = _gathered(release, read_again(found, X, y, **named))
+    table: Any = read_again(found, X, y, **named)
+    if found.n_rows is not None:  # their release is one of rows
+        raise several_rows(int((np.diff(table.starts) > 1).sum()))
+    rows, targets = _gathered(release, table)
     labels = targets if mechanism.needs_target else None
     return Applicants(rows, labels, found.ids, found.pairs, budget.cost(found.pairs))
 

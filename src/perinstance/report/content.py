@@ -73,7 +73,8 @@ def gather(
     """Compute what the report shows.
 
     ``groups`` is one label per person, or several groupings by name; of an audit whose losses stayed with workers,
-    columns of its table. ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses.
+    columns of its table. ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses, but for
+    those of one row where people have several.
     ``rechecks``, ``rare_features`` and ``beyond`` are what ``audit.recheck(X, y)``, ``audit.rare_features(X, y)`` and
     ``audit.rows_beyond(x_bound, y_bound, X, y)`` found. ``source``, ``target`` and ``unit`` name the file, the column
     that is predicted and what it is measured in. ``comparison`` is what ``perinstance.analysis.compare_accuracy``
@@ -82,6 +83,8 @@ def gather(
     if redact:
         refuse_few("report", len(audit))
     unit = clean(unit, 12)
+    if words.holds_for_rows(audit):
+        dp = everyone = None
     said = CommonStatements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise_of(audit))
     epsilon, people = weighted(audit, said.most)
     of_target = f" of {clean(target, 24)}" if target else ""
@@ -128,6 +131,8 @@ def _setup(asked: ReportRequest, source: str | None) -> str:
     audit = asked.audit
     table = f"Table: {clean(source, 80)}. " if source else ""
     unit = " Every row is a person." if words.unit_of(audit) == words.ROW else ""
+    if words.holds_for_rows(audit):
+        unit = " What is promised, or said of anybody, holds for one row and is left out: these people have several."
     count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}.{unit}"
     said = f"{table}{count} Published: {release_line(audit.release)}."
     if asked.scattered:

@@ -187,7 +187,7 @@ def fragment(audit: Audit) -> str:
     epsilon = np.asarray(audit.epsilon, dtype=float)
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
     return page.render(
-        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}. "
+        setup=f"{words.table_of(audit)}, δ = {audit.delta:g}; {release_line(audit.release)}. "
         + words.kind_note(audit.pairs.kind),
         names=["median", "95%", "99%", "maximum"],
         values=[words.loss(float(v)) for v in attained_quantile(epsilon, LEVELS)],

@@ -74,6 +74,12 @@ def unit_of(audit: Any) -> str:
     return ROW if getattr(audit, "n_rows", None) is None else "all rows of one person"
 
 
+def holds_for_rows(audit: Any) -> bool:
+    """Tell whether what this release promises, or costs anybody, is said of one row, and people here have several."""
+    rows = getattr(audit, "n_rows", None)
+    return rows is not None and getattr(audit.release, "rows_per_person", None) is None
+
+
 def people(count: int) -> str:
     """Write a number of people.
 
@@ -280,7 +286,7 @@ def health_lines(
 def promise_of(audit: Audit | ScatteredAudit) -> float | None:
     """Return the epsilon that the release promises everybody at the audit's delta, if it promises."""
     release: Any = audit.release  # of those that promise, which have a method for it
-    if not release.mechanism().promises:
+    if not release.mechanism().promises or holds_for_rows(audit):
         return None
     if release.delta is not None and float(release.delta) == audit.delta:
         return float(release.epsilon)
