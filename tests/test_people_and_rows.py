@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import PoissonRegressor
 
 import perinstance as pi
 from perinstance import analysis, report
 from perinstance.cli.audit_command import worst_cases
 from perinstance.cli.terminal import Told, audit_record
-from perinstance.errors import InvalidTable, RefusedModel
+from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
 from perinstance.pairs import GaussianShift
 
 
@@ -68,6 +70,8 @@ def test_a_report_does_not_hold_people_to_what_is_promised_to_rows():
     )
     declared = pi.audit(pi.AdaSSP(epsilon=1.0, x_bound=1.0, y_bound=1.0, rows_per_person=4), X, y, ids=ids)
     assert "promises everybody at most 1" in report.render(declared)
+    with pytest.raises(RefusedModel, match="people with several rows"):
+        pi.disclosure.publish_losses(audit, audit.release, X, y, ids=ids, epsilon=1.0)
 
 
 def test_people_beyond_bounds_are_counted_once():
@@ -88,3 +92,31 @@ def test_a_filter_admits_rows_and_refuses_people_with_several(tmp_path):
     assert not ledger.releases()
     ledger.admit(release, X[::4], key="sums", ids=ids[::4])
     assert len(ledger.totals()) == 20
+
+
+def test_labels_of_rows_are_matched_by_their_index():
+    """Labels in another order than the rows were taken by position."""
+    X, y, ids = visits()
+    frame = pd.DataFrame(X).rename(columns=str).assign(ward=np.where(ids < 5, "a", "b"))
+    order = np.random.default_rng(1).permutation(80)
+    audit = pi.audit(pi.PosteriorSample(), frame.drop(columns="ward").iloc[order], y[order], ids=ids[order])
+    assert audit.by(frame["ward"])["people"].tolist() == [5, 15]
+    assert audit.by({"ward": frame["ward"]})["people"].tolist() == [5, 15]
+    with pytest.raises(InvalidTable, match="different pandas indexes"):
+        audit.by(frame["ward"].set_axis([f"r{k}" for k in range(80)]))
+
+
+def test_refits_on_a_cluster_leave_out_whom_they_are_about(tmp_path):
+    """Each partition counted its people from zero, and others' rows were left out."""
+    dd = pytest.importorskip("dask.dataframe")
+    X, y, ids = visits()
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.abs(y).round(), who=ids).sample(frac=1.0, random_state=1)
+    release = pi.OutputPerturbation(PoissonRegressor(), scale=0.1)
+    memory = pi.audit(release, frame, target="y", ids="who", method="exact").to_frame().set_index("id")["epsilon"]
+    parts = dd.from_pandas(frame, npartitions=3)
+    found = pi.audit(release, parts, target="y", ids="who", method="exact").to_frame().set_index("id")["epsilon"]
+    np.testing.assert_allclose(found.loc[memory.index], memory, rtol=1e-7)
+    scattered = pi.audit(pi.PosteriorSample(), parts, target="y", ids="who", out=tmp_path / "losses")
+    assert (len(scattered), scattered.n_rows) == (20, 80) and "Every row is a person" not in report.render(scattered)
+    with pytest.raises(InvalidInput, match="people have several rows"):
+        scattered.by("who")

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data import LossWriter
@@ -76,12 +78,14 @@ def together(blocks: Sequence[Block]) -> Block:
 class WithoutPeople(SteppedSweep):
     """A sweep that leaves some people out.
 
-    Where every row is a person it is for one thread: blocks come in order, and people are counted.
+    Where blocks tell no ids and every row is a person it is for one thread: blocks come in order, and people are
+    counted. On a cluster, where nobody can count, blocks have ids.
     """
 
     def __init__(self, sweep: Any, positions: Iterable[int]) -> None:
         self.sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
         self._starts = getattr(getattr(sweep, "source", None), "starts", None)
+        self._names = None if sweep.ids is None else sweep.ids.take(pa.array(self._positions)).cast(pa.large_string())
         gone = len(self._positions) if self._starts is None else int(np.diff(self._starts)[self._positions].sum())
         self.n_rows = None if sweep.n_rows is None else sweep.n_rows - gone
 
@@ -91,6 +95,11 @@ class WithoutPeople(SteppedSweep):
 
         def skip(block: Block) -> Any:
             nonlocal counted
+            if block.ids is not None and self._names is not None:
+                gone = pc.is_in(block.ids.cast(pa.large_string()), value_set=self._names)
+                return step(
+                    block.people_picked(~gone.to_numpy(zero_copy_only=False)) if pc.any(gone).as_py() else block
+                )
             first = counted if self._starts is None else int(np.searchsorted(self._starts, block.start))
             counted += block.n_people
             here = self._positions - first

@@ -97,6 +97,7 @@ class Audit:
     features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
     n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
     first_rows: NDArray[np.int64] | None = None  #: where people have several rows: each one's first in the table
+    row_flavour: Flavour | None = None  #: the table of rows, with its index; where people have several
 
     @classmethod
     def of(cls, answers: PeopleAnswers, who: TableSweep, **more: Any) -> Audit:
@@ -112,6 +113,7 @@ class Audit:
             refined=len(answers.open),
             n_rows=None if who.n_rows == len(answers.epsilon) else who.n_rows,
             first_rows=getattr(who.source, "first_rows", None),
+            row_flavour=getattr(who.source, "row_flavour", None),
             **more,
         )
 
@@ -232,7 +234,7 @@ class Audit:
         """Return one label per person of one per row: that of the first row; those of people stay as they are."""
         if self.first_rows is None or len(labels) != self.n_rows:
             return labels
-        return np.asarray(labels, dtype=object)[self.first_rows]
+        return np.asarray(in_order_of(self.row_flavour, labels, "groups"), dtype=object)[self.first_rows]
 
     def columns(self) -> dict[str, Any]:
         """Return id (if any), epsilon, leverage, residual and kind as plain columns. Confidential."""

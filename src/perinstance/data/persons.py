@@ -36,6 +36,7 @@ class PersonTable(Source):
     starts: NDArray[np.int64]  #: (people + 1,)
     order: NDArray[np.int64]  #: the caller's number of each row
     ids: pa.ChunkedArray  #: one per person
+    row_flavour: Flavour  #: with the caller's index, which is one of rows
 
     @property
     def first_rows(self) -> NDArray[np.int64]:
@@ -95,7 +96,8 @@ def by_person(source: Source, look: bool = True) -> Source:
         has_ids=True,
         names=source.names,
         numbers=source.numbers,
-        flavour=Flavour(source.flavour.kind),  # an index is one of rows
+        flavour=Flavour(source.flavour.kind),
+        row_flavour=source.flavour,
         classes=source.classes,
     )
 
