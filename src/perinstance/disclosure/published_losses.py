@@ -194,7 +194,7 @@ def publish_losses(
         raise InvalidInput("losses are published of the people of the table; these are outsiders")
     if audit.n_rows is not None:
         raise RefusedModel(
-            "losses of people with several rows are not published: what bounds a loss by one row bounds none by theirs; "
+            "losses of people with several rows are not published: what bounds one row bounds none of theirs; "
             "make one row of each person's rows, by a rule fixed without looking at the outcome"
         )
     mechanism: Mechanism = release.mechanism()
