@@ -214,9 +214,5 @@ def _outsiders(
 
 
 def is_folder(out: Any) -> bool:
-    """Tell whether losses are to go to a folder: anything that is not called like a file of losses.
-
-    >>> is_folder("losses/"), is_folder("losses.parquet"), is_folder(None)
-    (True, False, False)
-    """
+    """Tell whether losses are to go to a folder: anything that is not called like a file of losses."""
     return out is not None and Path(out).suffix.lower() not in (".csv", ".parquet")

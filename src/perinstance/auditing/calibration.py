@@ -127,7 +127,11 @@ def calibrate(
         if x_bound is None or y_bound is None or n_features is None:
             raise InvalidInput('over="bounds" needs x_bound, y_bound and n_features (and people, where loss grows)')
         bounds: dict[str, Any] = {"x_bound": x_bound, "y_bound": y_bound, "n": people, "d": n_features}
-        ask = _over_bounds(delta, bounds)
+
+        def ask(release: Any) -> tuple[float, Kind]:
+            found = worst_case_dp(release, delta, **bounds)
+            return float(found.epsilon), found.kind
+
     value, lost, kind = _smallest(release, name, float(parameters[name]), wanted, ask)
     note = CHOSEN_BY_TABLE if over == "table" else "A promise to everybody within the declared bounds, in any table."
     return Calibrated(clone(release).set_params(**{name: value}), name, value, lost, delta, kind, over, note)
@@ -139,14 +143,6 @@ def _over_table(X: Any, y: Any, delta: float, columns: dict[str, Any]) -> Callab
         if found.pairs.kind == "estimate":
             raise InvalidInput("losses of this release are estimates, which bound nothing; choose over bounds")
         return float(found.losses.max()), found.pairs.kind
-
-    return ask
-
-
-def _over_bounds(delta: float, bounds: dict[str, Any]) -> Callable[[Any], tuple[float, Kind]]:
-    def ask(release: Any) -> tuple[float, Kind]:
-        found = worst_case_dp(release, delta, **bounds)
-        return float(found.epsilon), found.kind
 
     return ask
 

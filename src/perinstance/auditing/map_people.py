@@ -78,8 +78,7 @@ def together(blocks: Sequence[Block]) -> Block:
 class WithoutPeople(SteppedSweep):
     """A sweep that leaves some people out.
 
-    Where blocks tell no ids and every row is a person it is for one thread: blocks come in order, and people are
-    counted. On a cluster, where nobody can count, blocks have ids.
+    Where blocks have no ids, which those of a cluster have, it is for one thread: they come in order, and are counted.
     """
 
     def __init__(self, sweep: Any, positions: Iterable[int]) -> None:
@@ -97,9 +96,7 @@ class WithoutPeople(SteppedSweep):
             nonlocal counted
             if block.ids is not None and self._names is not None:
                 gone = pc.is_in(block.ids.cast(pa.large_string()), value_set=self._names)
-                return step(
-                    block.people_picked(~gone.to_numpy(zero_copy_only=False)) if pc.any(gone).as_py() else block
-                )
+                return step(block.people_picked(~gone.to_numpy(zero_copy_only=False)))
             first = counted if self._starts is None else int(np.searchsorted(self._starts, block.start))
             counted += block.n_people
             here = self._positions - first

@@ -45,7 +45,8 @@ def read_rows(
                 f"{type(release).__name__} of an array on a device is not supported; copy it to the host"
             )
         return device_source(X, y, target=target, **named)
-    scanned, words = hasattr(X, "select_columns"), declared or (classes if classifies(release) else None)
+    classifies = hasattr(release, "problem") and is_classifier(release.problem())
+    scanned, words = hasattr(X, "select_columns"), declared or (classes if classifies else None)
     if not with_target:
         if y is not None or target is not None:
             raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
@@ -142,11 +143,6 @@ def refuse_other_names(published: Any, source: Source) -> None:
             "what was published has the same features in another order than the audited table; audit with features= "
             "in the order of the publication"
         )
-
-
-def classifies(release: Any) -> bool:
-    """Tell whether the release's targets are classes."""
-    return hasattr(release, "problem") and is_classifier(release.problem())
 
 
 def declared_words(release: Any) -> tuple[str, ...]:

@@ -111,10 +111,7 @@ class ScatteredAudit:
         import dask
 
         if self.n_rows is not None:
-            raise InvalidInput(
-                "people have several rows here, and each row of the column a label; audit without a folder, and pass "
-                "audit.by one label per person"
-            )
+            raise InvalidInput("people have several rows here; audit without a folder, and pass audit.by their labels")
         labels = partition_labels(self.source, column)
         groups: dict[str, LossSketch] = {}
         for part in results(len(labels), lambda k: dask.delayed(_by_group)(self.folder, k, labels[k]), 64):

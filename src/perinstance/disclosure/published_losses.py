@@ -193,10 +193,7 @@ def publish_losses(
     if not audit.inside:
         raise InvalidInput("losses are published of the people of the table; these are outsiders")
     if audit.n_rows is not None:
-        raise RefusedModel(
-            "losses of people with several rows are not published: what bounds one row bounds none of theirs; "
-            "make one row of each person's rows, by a rule fixed without looking at the outcome"
-        )
+        raise RefusedModel("losses of people with several rows are not published: one row's bound is none of theirs")
     mechanism: Mechanism = release.mechanism()
     ridge = mechanism.moved == "ridge" and mechanism.family in BY_LOOK and mechanism.noise == "gaussian"
     bound = _declared(mechanism, x_bound) if ridge else 0.0

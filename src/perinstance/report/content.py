@@ -73,8 +73,7 @@ def gather(
     """Compute what the report shows.
 
     ``groups`` is one label per person, or several groupings by name; of an audit whose losses stayed with workers,
-    columns of its table. ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses, but for
-    those of one row where people have several.
+    columns of its table. ``dp`` and ``everyone`` are worst cases of one row, to stand beside losses of one row each.
     ``rechecks``, ``rare_features`` and ``beyond`` are what ``audit.recheck(X, y)``, ``audit.rare_features(X, y)`` and
     ``audit.rows_beyond(x_bound, y_bound, X, y)`` found. ``source``, ``target`` and ``unit`` name the file, the column
     that is predicted and what it is measured in. ``comparison`` is what ``perinstance.analysis.compare_accuracy``
@@ -83,8 +82,7 @@ def gather(
     if redact:
         refuse_few("report", len(audit))
     unit = clean(unit, 12)
-    if words.holds_for_rows(audit):
-        dp = everyone = None
+    dp, everyone = (None, None) if words.holds_for_rows(audit) else (dp, everyone)
     said = CommonStatements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise_of(audit))
     epsilon, people = weighted(audit, said.most)
     of_target = f" of {clean(target, 24)}" if target else ""

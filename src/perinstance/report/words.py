@@ -65,19 +65,17 @@ def number(value: float, digits: int = 3) -> str:
 
 def table_of(audit: Any) -> str:
     """Say how many people a table has, and rows where some people have several."""
-    rows = getattr(audit, "n_rows", None)
-    return people(len(audit)) + ("" if rows is None else f", {rows:,} rows")
+    return people(len(audit)) + ("" if audit.n_rows is None else f", {audit.n_rows:,} rows")
 
 
 def unit_of(audit: Any) -> str:
     """Say what a loss is the loss of."""
-    return ROW if getattr(audit, "n_rows", None) is None else "all rows of one person"
+    return ROW if audit.n_rows is None else "all rows of one person"
 
 
 def holds_for_rows(audit: Any) -> bool:
     """Tell whether what this release promises, or costs anybody, is said of one row, and people here have several."""
-    rows = getattr(audit, "n_rows", None)
-    return rows is not None and getattr(audit.release, "rows_per_person", None) is None
+    return audit.n_rows is not None and getattr(audit.release, "rows_per_person", None) is None
 
 
 def people(count: int) -> str:
@@ -272,15 +270,10 @@ def health_lines(
         f"{what} clipped to the declared bound": None if count is None else f"{count:,} of {health.n_people:,}"
         for what, count in clipped.items()
     }
-    refits = [
-        (
-            f"Re-checked by refit: {check.name}",
-            f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit, "
-            f"relative difference {number(check.difference)}",
-        )
-        for check in rechecks
-    ]
-    return [kinds_line, *((name, str(told)) for name, told in lines.items() if told is not None), *refits]
+    for check in rechecks:
+        both = f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit"
+        lines[f"Re-checked by refit: {check.name}"] = f"{both}, relative difference {number(check.difference)}"
+    return [kinds_line, *((name, str(told)) for name, told in lines.items() if told is not None)]
 
 
 def promise_of(audit: Audit | ScatteredAudit) -> float | None:
