@@ -194,3 +194,14 @@ def test_a_statement_takes_a_row_by_name(folder):
             assert pi.disclosure.statement(published, given_row, 0.5).epsilon == expected
         with pytest.raises(InvalidInput, match="by their names"):
             pi.disclosure.statement(published, row.rename({"a": "z"}), 0.5)
+
+
+def test_a_release_made_again_from_its_file_reads_columns_by_name(tmp_path):
+    """Bounds are declared in the order of the publication; by position they were put on other columns."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (40, 3)) * [1, 3, 9], columns=["a", "b", "c"])
+    y = rng.uniform(-1, 1, 40)
+    release = pi.AdaSSP(epsilon=5.0, x_bound=[1.0, 3.0, 9.0], y_bound=1.0).fit(X, y)
+    (tmp_path / "m.json").write_text(release.to_json(), encoding="utf-8")
+    again = pi.load_model(tmp_path / "m.json").release()
+    np.testing.assert_array_equal(pi.audit(again, X[["c", "b", "a"]], y).losses, pi.audit(again, X, y).losses)

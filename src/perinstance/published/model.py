@@ -162,6 +162,8 @@ class PublishedModel:
         if self.numbers.coef is not None:
             made.coef_, made.intercept_ = np.asarray(self.numbers.coef), self.numbers.intercept
             made.n_features_in_ = self.n_features
+            if self.features is not None and self.recipe is None:
+                made.feature_names_in_ = np.array(self.features, dtype=object)
             if self.numbers.classes is not None:
                 made.classes_ = self.numbers.classes
         for name, value in self.document["released"].items():

@@ -8,7 +8,6 @@ independently of everything else: given the draw the promise holds, so it holds 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import whole_number
 from perinstance.errors import InvalidInput, InvalidTable, RefusedModel
-from perinstance.folds.block import Block, in_order_of
+from perinstance.folds.block import in_order_of
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
@@ -75,12 +74,7 @@ def rows_words(release: Any) -> tuple[str, ...]:
 
 
 def rows_at_most(release: Any) -> str:
-    """Say how many rows somebody has in a statement about anybody.
-
-    >>> from types import SimpleNamespace
-    >>> rows_at_most(SimpleNamespace(rows_per_person=None)), rows_at_most(SimpleNamespace(rows_per_person=3))
-    ('one row', 'at most 3 rows used')
-    """
+    """Say how many rows somebody has in a statement about anybody."""
     k = most_rows(release)
     return "one row" if k == 1 else f"at most {k:,} rows used"
 
@@ -99,25 +93,20 @@ def rows_that_count(release: Any, rows: int) -> int:
     return rows if release.rows_per_person is None else most_rows(release)
 
 
-def refuse_more_rows(release: Any, counts: NDArray[np.int64]) -> None:
-    """Refuse an audit that would need to know which rows were used of those who have more than are used."""
+def refuse_more_rows(release: Any, counts: NDArray[np.int64]) -> int:
+    """Refuse an audit that would need to know which rows were used of those who have more; return how many they are."""
     if release.rows_per_person is not None and counts.max(initial=0) > most_rows(release):
         raise RefusedModel(
             "people have more rows than rows_per_person, and what this release costs depends on which of all rows were "
             "used, which is drawn and not kept; audit a sum, or leave rows out before fit and audit"
         )
+    return 0
 
 
 def refuse_fit_of_more_rows(release: Any, sweep: Sweep) -> None:
     """Refuse a fit with rows that the release leaves out: what others lose, inside and outside, depends on which."""
     if release.rows_per_person is not None:
-        sweep.fold(partial(_refuse_block, release))
-
-
-def _refuse_block(release: Any, block: Block) -> int:
-    if block.starts is not None:
-        refuse_more_rows(release, np.diff(block.starts))
-    return 0
+        sweep.fold(lambda block: 0 if block.starts is None else refuse_more_rows(release, np.diff(block.starts)))
 
 
 def starts_of(rows: int, starts: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
