@@ -173,7 +173,7 @@ KERNEL_AGREES = 1e-9
 #: Beyond this relative error of the leverages each row's own error is looked at: it is often far smaller.
 LOOK_AT_ROWS = 1e-11
 #: One product serves both norms of a row while its weights are known to this share; beyond, a second product does.
-WEIGHTS_ERROR = 1e-11
+WEIGHTS_ERROR = 3e-10
 #: The same for a small table, where the second product takes no time.
 WEIGHTS_ERROR_SMALL = 1e-14
 #: A divisor that must not be zero: so small that it matters nowhere, so large that its inverse is finite.

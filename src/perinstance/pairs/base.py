@@ -144,8 +144,8 @@ class Pairs(ABC):
 
     def _of_large_deltas(self, out: Floats, delta: Floats) -> Floats:
         """Return epsilons in closed form, of which those at deltas above one half may be less: they are inverted."""
-        large = np.broadcast_to(delta > 0.5, out.shape)
-        if large.any():
+        if (delta > 0.5).any():
+            large = np.broadcast_to(delta > 0.5, out.shape)
             some = self[large].coordinates()
             out[large] = np.fmin(out[large], epsilon_of_sum(some, spread(delta, len(out))[large], "without"))
         return out

@@ -10,9 +10,9 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TEST_ROUNDING, TINY
-from perinstance.pairs.arguments import Direction, noise_factor
-from perinstance.pairs.closed_form.epsilon import posterior_epsilons
-from perinstance.pairs.closed_form.profile import as_posterior, shift_deltas
+from perinstance.pairs.arguments import Direction, noise_factor, spread
+from perinstance.pairs.closed_form.epsilon import shift_epsilons
+from perinstance.pairs.closed_form.profile import shift_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates
@@ -45,7 +45,7 @@ class GaussianShift(ColumnPairs):
         return shift_deltas(self._distance, epsilon)
 
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
-        return self._of_large_deltas(posterior_epsilons(*as_posterior(self._distance), delta), delta)
+        return self._of_large_deltas(shift_epsilons(spread(self._distance, len(self)), delta), delta)
 
     def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # an order of infinity without a distance

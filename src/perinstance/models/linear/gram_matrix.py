@@ -89,12 +89,13 @@ def exact_equations(sweep: Sweep, penalty: Floats, intercept: bool) -> tuple[fmp
 
 
 def placed_rows(X: NDArray, rows: int | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Yield pieces of so many rows of X (None: as many as stay in the cache) as a library reads them: float64, row by
-    row.
+    """Yield pieces of so many rows of X (None: as many as stay in the cache) as BLAS reads them: float64, row by row or
+    column by column.
 
     Only this knows how a table lies. A piece is overwritten by the next one, unless X lay so already.
     """
-    ready = X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned
+    by_row, by_column = X.flags.c_contiguous, X.strides[0] == X.itemsize
+    ready = X.dtype == np.float64 and X.flags.aligned and (by_row or by_column)
     room = np.empty((0, X.shape[1]))
     for run in pieces(X, X.shape[1], rows):
         if ready:

@@ -1,4 +1,4 @@
-"""Epsilon of posterior samples, P over Q, at delta <= 1/2: never below the truth.
+"""Epsilon of posterior samples, P over Q, and of Gaussian shifts at delta <= 1/2: never below the truth.
 
 The threshold u of ``profile.py`` is the unknown: ``log delta`` is nearly quadratic in it, its derivative is free, and
 ``delta <= 2 (1 - Phi(u))`` gives ``u <= sqrt(-2 log delta)``. One person is solved for by Newton's iteration.
@@ -7,7 +7,8 @@ Of many people at one delta u is a tame function of ``y = s rho + mu`` and of ``
 1e-3; from there one step of the inverse Taylor series of ``log delta``, to its third term, leaves an error of fourth
 order. With ``g = s c``, ``T = B/phi``, ``W = 1 + E``, ``V = u + a E`` and ``T' = g T - W``:
 
-``delta' = -g T``, ``delta'' = -(mu T + g T')``, ``delta''' = -2 mu T' - g (mu T + g T' + V)``, all over phi(u).
+``delta' = -g T``, ``delta'' = -(mu T + g T')``, ``delta''' = -2 mu T' - g (mu T + g T' + V)``, all over phi(u). A shift
+by D has ``delta = phi(u) [R(u) - R(u + D)]``: ``g = D``, ``mu = E = 0``.
 
 People outside the table, and those for whom the third term is not tiny, are solved for one by one. The loops that do
 arithmetic are kept apart from those that look up, because only the former become SIMD code.
@@ -34,7 +35,7 @@ from perinstance.numerics.rounding import (
     THRESHOLD_STEP,
     ZERO_BEYOND_DOUBT,
 )
-from perinstance.pairs.closed_form.profile import HUGE, without_at
+from perinstance.pairs.closed_form.profile import HUGE, as_posterior, without_at
 
 #: Beyond this leverage the two distributions are so different in width that thresholds lose their digits: epsilon is a
 #: plain upper bound there.
@@ -163,24 +164,41 @@ def _step(mu, rho, u, log_goal):
     T = (R_next + E * S_next) * over_t
     X = _drop(R, R_next, u, h1) + E * _drop(S, S_next, a, h2) + T * (mu * over_1t)  # delta = phi(u) X
     x = X * fast_exp(-0.5 * u * u - log_goal) - 1.0
-    F = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * (0.2 - x * (1.0 / 6.0 - x * (1.0 / 7.0)))))))
     g, W, V = s * c, 1.0 + E, u + E * a
-    gT = g * T
-    inverse = 1.0 / (X * gT)
-    over_X = inverse * gT
-    over_F1 = -inverse * X * X
-    T1 = gT - W
+    T1 = g * T - W
     bend = mu * T + g * T1
-    q1 = -gT * over_X
-    q2 = -bend * over_X
-    q3 = -(2.0 * mu * T1 + g * (bend + V)) * over_X
+    return _third_order(u, x, X, g * T, bend, 2.0 * mu * T1 + g * (bend + V))
+
+
+@piece
+def _shift_step(D, u, log_goal):
+    """Return the next threshold of a Gaussian shift by D, where ``delta = phi(u) [R(u) - R(u + D)]``, and that size."""
+    x1, x2 = u + 6.0, u + D + 6.0
+    inverse = 1.0 / (x1 * x2)
+    R, T = mills_at(inverse * x2), mills_at(inverse * x1)
+    X = _drop(R, T, u, D)
+    bend = D * (D * T - 1.0)
+    return _third_order(u, X * fast_exp(-0.5 * u * u - log_goal) - 1.0, X, D * T, bend, D * (u + bend))
+
+
+@piece
+def _third_order(u, x, X, slope, bend, third):
+    """Return ``u`` moved to where delta is ``1/(1 + x)`` of itself, and the size of the third term.
+
+    ``delta = phi(u) X``; slope, bend and third are its derivatives, each over ``-phi(u)``.
+    """
+    F = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * (0.2 - x * (1.0 / 6.0 - x * (1.0 / 7.0)))))))
+    inverse = 1.0 / (X * slope)
+    over_X = inverse * slope
+    over_F1 = -inverse * X * X
+    q1, q2, q3 = -slope * over_X, -bend * over_X, -third * over_X
     a2 = (q2 - q1 * q1) * over_F1
     a3 = (q3 - q1 * (3.0 * q2 - 2.0 * q1 * q1)) * over_F1
     first = -F * over_F1
-    third = first * first * first * (0.5 * a2 * a2 - a3 * (1.0 / 6.0))
+    last = first * first * first * (0.5 * a2 * a2 - a3 * (1.0 / 6.0))
     # a ratio so far from one that the logarithm's series is not good enough counts as a failed step
-    size = abs(third) if abs(x) < 0.03 else math.inf
-    return u + (first - 0.5 * a2 * first * first + third), size
+    size = abs(last) if abs(x) < 0.03 else math.inf
+    return u + (first - 0.5 * a2 * first * first + last), size
 
 
 @kernel
@@ -218,6 +236,40 @@ def solve_posteriors(mu, rho, table, out):
             if not third[i] < THIRD_TERM:  # the total variation distance is at most y/2
                 nothing = m[i] == 0.0 or math.sqrt(m[i]) * r[i] + m[i] < 2.0 * table.delta
                 epsilon[i] = 0.0 if nothing else _solve_one(m[i], r[i], table.delta)
+
+
+@kernel
+def _solve_shifts(distance, table, out):
+    """Fill ``out`` with the epsilon of Gaussian shifts at the delta of a table; NaN where a step does not settle it."""
+    u, third, rows = np.empty(BLOCK), np.empty(BLOCK), np.uint64(len(table.thresholds) - 1)
+    one, top_bits, mask = np.uint64(1), np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1)
+    for start in range(0, distance.size, BLOCK):
+        n = min(BLOCK, distance.size - start)
+        D, epsilon = distance[start : start + n], out[start : start + n]
+        for i in range(n):  # next to no leverage a posterior sample is a shift by y: the first column
+            bits = np.uint64(bits_of(D[i]))
+            row = (bits >> top_bits) - np.uint64(table.first_row)
+            u[i] = math.nan
+            if row < rows:
+                low, high = table.thresholds[row][0], table.thresholds[row + one][0]
+                u[i] = low + (bits & mask) * (1.0 / (1 << ROW_BITS)) * (high - low)
+        for i in range(n):
+            u[i], third[i] = _shift_step(D[i], u[i], table.log_goal)
+            epsilon[i] = _rounded_up(u[i] * D[i] + 0.5 * D[i] * D[i], D[i])
+        for i in range(n):
+            if not third[i] < THIRD_TERM:
+                epsilon[i] = math.nan
+
+
+def shift_epsilons(distance: Floats, delta: Floats) -> Floats:
+    """Return epsilon of Gaussian shifts, at a delta for all (no dimension) or one each; of more than 1/2 that of 1/2."""
+    if delta.ndim or len(distance) < MANY or not delta > 0.0:
+        return posterior_epsilons(*as_posterior(distance), delta)
+    out = np.empty(len(distance))
+    _solve_shifts(distance, start_table(min(float(delta), 0.5)), out)
+    if (left := np.isnan(out)).any():
+        out[left] = posterior_epsilons(*as_posterior(distance[left]), delta)
+    return out
 
 
 @kernel
