@@ -262,7 +262,7 @@ def _solve_shifts(distance, table, out):
 
 
 def shift_epsilons(distance: Floats, delta: Floats) -> Floats:
-    """Return epsilon of Gaussian shifts, at a delta for all (no dimension) or one each; of more than 1/2 that of 1/2."""
+    """Return epsilon of Gaussian shifts, at a delta for all (no dimension) or one each; above 1/2 that of 1/2."""
     if delta.ndim or len(distance) < MANY or not delta > 0.0:
         return posterior_epsilons(*as_posterior(distance), delta)
     out = np.empty(len(distance))
