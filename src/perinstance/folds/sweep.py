@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -88,11 +87,6 @@ class NamelessSweep(SteppedSweep):
     def stepped(self, step: Callable[[Block], T]) -> Callable[[Block], T]:
         """Return the step as a function that no engine knows."""
         return lambda block: step(block)
-
-
-def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
-    """Return what to call with the number of people who have been refitted, and of how many."""
-    return partial(sweep.tell, "refit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ theorems 10.3 and 10.4: n + 1 roundings of the factor, 3n + 1 of a solution; plu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
@@ -54,17 +54,9 @@ class GramInverse:
         """How far, in units of ``l_i l_j``, the factor is from that of the exact matrix."""
         return (len(self.X) + self.kernel.units + 6.0) * UNIT
 
-    def slim(self) -> GramInverse:
-        """Return the same without |M|, which ``lost`` alone needs."""
-        return replace(self, columns=np.empty((0, 0)))
-
     def solve(self, b: Floats) -> Floats:
         """Solve for the columns of b."""
         return cho_solve((self.root, True), b, check_finite=False)
-
-    def solved_to(self, x: Floats) -> Floats:
-        """Bound ``|A x - b|`` for each column of ``x = solve(b)``, in units of l, without looking at A again."""
-        return (3.0 * len(self.X) + self.kernel.units + 8.0) * UNIT * (self.lengths @ np.abs(x))
 
     def residual(self, b: Floats, x: Floats) -> Floats:
         """Bound ``|b - A x|``, entry by entry."""

@@ -68,11 +68,6 @@ def squared_exponential(d: int, factor: float, scales: ArrayLike = 1.0) -> Covar
     return _of_distance(lambda q: np.exp(-np.minimum(factor * q, FAR)), scales, "sqeuclidean", d / 4 + 4)
 
 
-def laplacian(d: int, gamma: float) -> CovarianceFunction:
-    """``k = exp(-gamma |x - z|_1)``."""
-    return _of_distance(lambda q: np.exp(-np.minimum(gamma * q, FAR)), 1.0, "cityblock", d / 4 + 4)
-
-
 def matern(d: int, twice_nu: int, scales: ArrayLike) -> CovarianceFunction:
     """Matern's function of smoothness 1/2, 3/2 or 5/2; an error of the distance counts at most as itself."""
 
@@ -81,11 +76,6 @@ def matern(d: int, twice_nu: int, scales: ArrayLike) -> CovarianceFunction:
         return (1.0 + (0.0 if twice_nu == 1 else K) + (K * K / 3.0 if twice_nu == 5 else 0.0)) * np.exp(-K)
 
     return _of_distance(of, scales, "sqeuclidean", d / 2 + 8)
-
-
-def rational_quadratic(d: int, alpha: float, scale: float) -> CovarianceFunction:
-    """``k = (1 + |x - z|^2/(2 alpha scale^2))^-alpha``."""
-    return _of_distance(lambda q: (1.0 + q / (2.0 * alpha)) ** -alpha, scale, "sqeuclidean", d / 2 + alpha + 6)
 
 
 def _of_distance(of: Callable[[Floats], Floats], scales: ArrayLike, metric: str, units: float) -> CovarianceFunction:
@@ -110,11 +100,6 @@ def _of_distance(of: Callable[[Floats], Floats], scales: ArrayLike, metric: str,
 def added(a: CovarianceFunction, b: CovarianceFunction) -> CovarianceFunction:
     """``k = k_a + k_b``."""
     return _combined(a, b, operator.add, max(a.units, b.units) + 1.0, 0.0)
-
-
-def multiplied(a: CovarianceFunction, b: CovarianceFunction) -> CovarianceFunction:
-    """``k = k_a k_b``."""
-    return _combined(a, b, operator.mul, a.units + b.units + 1.0, TINY)
 
 
 def _combined(a: CovarianceFunction, b: CovarianceFunction, of: Any, units: float, lost: float) -> CovarianceFunction:
@@ -157,7 +142,7 @@ def ridge_kernel(estimator: Any, d: int) -> CovarianceFunction:
     if name == "rbf" and gamma >= 0:
         return squared_exponential(d, gamma)
     if name == "laplacian" and gamma >= 0:
-        return laplacian(d, gamma)
+        return _of_distance(lambda q: np.exp(-np.minimum(gamma * q, FAR)), 1.0, "cityblock", d / 4 + 4)
     if name in ("poly", "polynomial"):
         degree, coef0 = float(estimator.degree), float(estimator.coef0)
         if degree == int(degree) >= 1 and coef0 >= 0 and gamma >= 0:
@@ -203,7 +188,10 @@ def _read(k: Any, d: int) -> FunctionAndNoise | None:
     if name == "Matern" and k.nu in (0.5, 1.5, 2.5):
         return matern(d, int(2 * k.nu), k.length_scale), 0.0
     if name == "RationalQuadratic":
-        return rational_quadratic(d, float(k.alpha), float(k.length_scale)), 0.0
+        alpha = float(k.alpha)
+        return _of_distance(
+            lambda q: (1.0 + q / (2.0 * alpha)) ** -alpha, float(k.length_scale), "sqeuclidean", d / 2 + alpha + 6
+        ), 0.0
     if name == "DotProduct":
         return added(polynomial(d), constant(float(k.sigma_0) ** 2)), 0.0
     return None
@@ -225,4 +213,5 @@ def _multiplied(a: FunctionAndNoise, b: FunctionAndNoise) -> FunctionAndNoise:
                     "everyone; add a WhiteKernel instead"
                 )
             white += noise * other.diagonal
-    return a[0] and b[0] and multiplied(a[0], b[0]), white
+    x, z = a[0], b[0]
+    return x and z and _combined(x, z, operator.mul, x.units + z.units + 1.0, TINY), white

@@ -17,7 +17,7 @@ predictions that a release publishes are from the exact ones is not part of a pe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -124,8 +124,9 @@ class KernelProblem:
         units = (len(X) + self.kernel.units + 2.0) * UNIT  # k_x'a is off by at most this times s(x) l'|a|
         lost += np.outer(s, units * (inverse.lengths @ np.abs(B)))
         lost += (self.kernel.units + 2.0) * UNIT * np.outer(s, s)
+        slim = replace(inverse, columns=np.empty((0, 0)))  # |M| is not needed any more
         place = {_key(row, t): i for i, (row, t) in enumerate(zip(X, y, strict=True))}
-        return KernelFit(inverse.slim(), solutions, KT @ x[:, 0], covariance, lost, place, precision)
+        return KernelFit(slim, solutions, KT @ x[:, 0], covariance, lost, place, precision)
 
     def seen(self, fit: KernelFit, X: NDArray, y: NDArray, inside: bool = True) -> Seen:
         """Return residual, leverage and covariances of each person."""
@@ -153,8 +154,8 @@ class KernelProblem:
         s, k = np.sqrt(self.kernel.square(X)), self.kernel.value(inverse.X, X)
         h = inverse.solve(k)
         at = inverse.lengths @ np.abs(h)
-        # |k_x - A h| is at most this times l
-        left = inverse.solved_to(h) + self.kernel.units * UNIT * s
+        # |k_x - A h| is at most this times l, as solutions lose 3n + 1 roundings, and the kernel and k_x their own
+        left = (3.0 * len(inverse.X) + self.kernel.units + 8.0) * UNIT * at + self.kernel.units * UNIT * s
         left_size = left * column_lengths(inverse.lengths[:, None])
         units = (len(inverse.X) + self.kernel.units + 2.0) * UNIT  # k_x'a is off by at most this times s(x) l'|a|
         variance = np.array([self.kernel.value(x[None], x[None])[0, 0] for x in X])

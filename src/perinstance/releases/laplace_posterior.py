@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
-from perinstance.folds.sweep import ArraySweep, People, Sweep, refits_told
+from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.laplace_covariance import whitened
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
@@ -106,7 +107,7 @@ class LaplacePosterior(AnsweringModel):
         first = sensitivity(fit.model, X, codes, inside)
         smooth = fit.model.fit
         model = prepare(inner, smooth, smooth.hessian, fit.model.kind)  # the norm in which the shift is measured
-        refits = leave_one_out(model, inner, X, codes, inside, refits_told(inner))
+        refits = leave_one_out(model, inner, X, codes, inside, partial(inner.tell, "refit"))
         w = whitened(fit.model, inner, X, codes, refits.D, float(self.gamma), inside)
         size, found = measured(refits.D, smooth.hessian), distances(refits, smooth.hessian)
         # nothing bounds what rounding takes from the spectrum: where it takes too much, the answer is an estimate

@@ -20,8 +20,7 @@ from perinstance.models.linear.several_rows import person_movements
 from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.movement_bounds import row_products
-from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, perturbed_multipliers, prepare_perturbed
+from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
@@ -185,10 +184,10 @@ class ObjectivePerturbation(AnsweringModel):
     def _bounded(self, fit: SmoothAudit, block: Block, inside: bool) -> People:
         """Return the pairs of people of logistic regression."""
         assert fit.classes is not None  # made by ``confidential_fit``
-        products = row_products(perturbed_multipliers(fit.model, inside), block.X, fit.classes.codes(block.y))
-        found = perturbed(fit.model, products, float(self.scale), inside)
+        codes = fit.classes.codes(block.y)
+        found = perturbed(fit.model, block.X, codes, float(self.scale), inside)
         # without somebody who is alone in a class there is one class, and no release
-        distance = np.where(fit.classes.alone(products.y, inside), np.inf, found.distance)
+        distance = np.where(fit.classes.alone(codes, inside), np.inf, found.distance)
         pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
         residual = found.distance * float(self.scale) / np.maximum(found.length, ROW_OF_ZEROS)
         return People(found.leverage, residual, pairs)

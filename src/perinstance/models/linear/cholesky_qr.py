@@ -60,7 +60,8 @@ class Factor:
     @property
     def condition(self) -> float:
         """The condition number of H on its range, columns scaled to length one; not free: singular values."""
-        return float(np.linalg.cond(self.R / _lengths(self.R))) ** 2 if self.R.size else 1.0
+        length = np.linalg.norm(self.R, axis=0)
+        return float(np.linalg.cond(self.R / np.where(length > 0, length, 1.0))) ** 2 if self.R.size else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +229,6 @@ def _inverse(chol: Floats) -> Floats:
     if failed:
         raise np.linalg.LinAlgError("a triangular factor is singular")
     return np.asarray(inverse, dtype=np.float64)
-
-
-def _lengths(R: Floats) -> Floats:
-    """Return the lengths of the columns, one for a column of zeros."""
-    length = np.linalg.norm(R, axis=0)
-    return np.where(length > 0, length, 1.0)
 
 
 def _null(values: Floats) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
+from perinstance.errors import NumericalTrouble
 from perinstance.models.linear.open_people import (
     LAST_PRECISIONS,
     PRECISIONS,
@@ -28,25 +29,13 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 FEW_PEOPLE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class WideRows:
-    """The table, and what is asked of it."""
-
-    X: Floats
-    y: Floats
-    alpha: float
-    intercept: bool
-    precision: Floats | None  #: None is the Euclidean norm
-    moves: bool  #: whether lengths are asked for
-
-
-def answers_in_balls(data: WideRows, X: Floats, y: Floats, at: list[int] | None, floor: float) -> PeopleBounds:
+def answers_in_balls(fit: Any, X: Floats, y: Floats, at: list[int] | None, floor: float) -> PeopleBounds:
     """Answer for rows X, y; ``at`` is where they stand in the table, None for people outside."""
     found = PeopleBounds.unknown(len(X))
     todo = np.arange(len(X))
-    for bits in PRECISIONS + (LAST_PRECISIONS if len(data.X) <= FEW_PEOPLE else ()):
+    for bits in PRECISIONS + (LAST_PRECISIONS if len(fit.X) <= FEW_PEOPLE else ()):
         with working_precision(bits):
-            system = BallSystem.of(data)
+            system = BallSystem.of(fit)
             if system is None:
                 continue
             places = None if at is None else [at[i] for i in todo]
@@ -59,46 +48,53 @@ def answers_in_balls(data: WideRows, X: Floats, y: Floats, at: list[int] | None,
     return found
 
 
+def theta_in_balls(fit: Any) -> Floats:
+    """Return the estimate, the intercept last, where floats leave nothing certain."""
+    for bits in PRECISIONS + LAST_PRECISIONS:
+        with working_precision(bits):
+            system = BallSystem.of(fit)
+            if system is not None:
+                coef = system.X.transpose() * arb_mat([[v] for v in system.solved.entries()[: len(fit.X)]])
+                values = coef.entries() + system.solved.entries()[len(fit.X) :]
+                return np.array([float(v.mid()) for v in values])
+    raise NumericalTrouble(
+        "the rows are so far apart in size, beside the penalty, that the estimate could not be computed; "
+        "divide the largest columns by a public constant, or use a larger alpha"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class BallSystem:
     """The inverse of K, bordered with ones where there is an intercept, and everything that follows from it."""
 
-    data: WideRows
+    fit: Any  #: a ``DualFit``
     X: Any  #: (n, p)
     inverse: Any  #: (n, n), or (n + 1, n + 1)
     solved: Any  #: the inverse times y
 
     @classmethod
-    def of(cls, data: WideRows) -> BallSystem | None:
+    def of(cls, fit: Any) -> BallSystem | None:
         """Invert in the present precision; None where that is not certain."""
-        n = len(data.X)
-        X = _matrix(data.X)
+        n, X = len(fit.X), _matrix(fit.X)
         K = X * X.transpose()
-        rows = [[K[i, j] + (arb(data.alpha) if i == j else 0) for j in range(n)] for i in range(n)]
-        if data.intercept:
+        rows = [[K[i, j] + (arb(fit.alpha) if i == j else 0) for j in range(n)] for i in range(n)]
+        if fit.fit_intercept:
             rows = [[*row, arb(1)] for row in rows] + [[arb(1)] * n + [arb(0)]]
         inverse = inverted(arb_mat(rows))
         if inverse is None:
             return None
-        right = [[arb(v)] for v in data.y.tolist()] + [[arb(0)]] * int(data.intercept)
-        return cls(data, X, inverse, inverse * arb_mat(right))
-
-    def theta(self) -> Floats:
-        """Return the estimate in floats, the intercept last."""
-        n = len(self.data.X)
-        coef = self.X.transpose() * arb_mat([[self.solved[i, 0]] for i in range(n)])
-        values = [float(v.mid()) for v in coef.entries()]
-        return np.array([*values, float(self.solved[n, 0].mid())] if self.data.intercept else values)
+        right = [[arb(v)] for v in fit.y.tolist()] + [[arb(0)]] * int(fit.fit_intercept)
+        return cls(fit, X, inverse, inverse * arb_mat(right))
 
     def answers(self, X: Floats, y: Floats, at: list[int] | None) -> Iterator[PersonBounds | None]:
         """Yield the bounds of these people; None where nothing is certain."""
         return self._outside(X, y) if at is None else self._inside(at)
 
     def _inside(self, at: list[int]) -> Iterator[PersonBounds | None]:
-        n, alpha = len(self.data.X), arb(self.data.alpha)
+        n, alpha = len(self.fit.X), arb(self.fit.alpha)
         inverse = self.inverse
         moved = None
-        if self.data.moves:
+        if self.fit.moves:
             moved = self.X.transpose() * arb_mat([[inverse[i, j] for j in at] for i in range(n)])
         for column, i in enumerate(at):
             k = inverse[i, i]
@@ -107,17 +103,17 @@ class BallSystem:
                 continue
             square = arb(0)
             if moved is not None:
-                last = [inverse[n, i]] if self.data.intercept else []
+                last = [inverse[n, i]] if self.fit.fit_intercept else []
                 square = self._square([moved[j, column] for j in range(moved.nrows())] + last)
             yield person_bounds(1 / (alpha * k) - 1, self.solved[i, 0] / k, square)
 
     def _outside(self, X: Floats, y: Floats) -> Iterator[PersonBounds | None]:
-        alpha, intercept = arb(self.data.alpha), self.data.intercept
+        alpha, intercept = arb(self.fit.alpha), self.fit.fit_intercept
         new = _matrix(X).transpose()
         seen = (self.X * new).tolist() + [[arb(1)] * len(X)] * int(intercept)
         c = arb_mat(seen)
         b = self.inverse * c
-        across = self.X.transpose() * arb_mat(b.tolist()[: len(self.data.X)]) if self.data.moves else None
+        across = self.X.transpose() * arb_mat(b.tolist()[: len(self.fit.X)]) if self.fit.moves else None
         for j in range(len(X)):
             x = [new[i, j] for i in range(X.shape[1])]
             column = arb_mat([[row[j]] for row in seen])
@@ -131,10 +127,10 @@ class BallSystem:
             yield person_bounds(mu, r, square / ((1 + mu) * (1 + mu))) if mu > -1 else None
 
     def _square(self, moved: list[Any]) -> Any:
-        if self.data.precision is None:
+        if self.fit.precision is None:
             return _dot(moved, moved)
         column = arb_mat([[v] for v in moved])
-        return (column.transpose() * (_matrix(self.data.precision) * column))[0, 0]
+        return (column.transpose() * (_matrix(self.fit.precision) * column))[0, 0]
 
 
 def _matrix(rows: Floats) -> Any:

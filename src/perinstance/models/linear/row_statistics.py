@@ -76,11 +76,6 @@ class Norm:
         """``||C W||``: how long ``||H^-1x||_A`` can be, per sqrt(m)."""
         return float(np.sqrt(self.weights.max()) if self.lift is None else np.linalg.norm(self.lift, ord=2))
 
-    @property
-    def frobenius(self) -> float:
-        """The root of the sum of squares of C W."""
-        return float(np.sqrt(self.weights.sum()) if self.lift is None else np.linalg.norm(self.lift))
-
 
 @dataclass(frozen=True, slots=True)
 class Without:
@@ -104,12 +99,6 @@ class RowMap:
     intercept: bool
     rounding: RowRounding
     large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
-
-
-def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
-    """Return ``x'H^-1x`` of each row, as floats have it."""
-    d, offset = X.shape[1], W[-1] if intercept else 0.0
-    return np.concatenate([np.square(Z @ W[:d] + offset).sum(axis=1) for _, Z in placed_rows(X)] or [np.empty(0)])
 
 
 class RowPlaces(NamedTuple):
@@ -278,6 +267,7 @@ def row_rounding(
         root, lift = np.sqrt(norm.weights), None if norm.lift is None else np.abs(norm.lift)
         costs.append(np.linalg.norm(size * root if lift is None else size @ lift, axis=1))
         most.append(float(np.linalg.norm(columns * root if lift is None else columns @ lift)))
+        frobenius = float(np.linalg.norm(root if norm.lift is None else norm.lift))  # of C W
     row = u * factor.largest * most[0]
     parts = [cost / (factor.largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
     of_image = float(np.linalg.norm(image))
@@ -287,7 +277,7 @@ def row_rounding(
         leverage_row=row,
         residual=(1.12 * error + 2 * u + rotated.error) * of_image + 1.12 * factor.image_error,
         residual_row=u * factor.largest * most[1],
-        length=1.12 * error * norm.largest + rotated.lift + u * norm.frobenius if norm is not None else 0.0,
+        length=1.12 * error * norm.largest + rotated.lift + u * frobenius if norm is not None else 0.0,
         length_row=u * factor.largest * most[2] if norm is not None else 0.0,
         share=rotated.share + 2 * u,
         column_cost=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
@@ -21,7 +21,6 @@ from perinstance.models.linear.dual_system import DualAnswers, DualSystem, Lengt
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
 #: tables up to this many columns are factorised by columns, whoever is in them: it takes milliseconds
 FEW_COLUMNS = 32
@@ -110,14 +109,10 @@ class DualFit(RidgeCoefficients):
         return "dual, in balls" if self.system is None else "dual cholesky"
 
     @property
-    def rows(self) -> Floats:
-        """``[X 1]``."""
-        return np.hstack([self.X, np.ones((len(self.X), int(self.fit_intercept)))])
-
-    @property
     def gram(self) -> Floats:
         """``[X 1]'[X 1]``: p x p."""
-        return np.asarray(self.rows.T @ self.rows)
+        rows = np.hstack([self.X, np.ones((len(self.X), int(self.fit_intercept)))])
+        return np.asarray(rows.T @ rows)
 
     def inverse(self) -> Floats:
         """Return H^-1: p x p."""
@@ -133,35 +128,27 @@ class DualFit(RidgeCoefficients):
         """Map: what holds without each person of one block; see ``ridge.without`` for the floor."""
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if self.system is None or self.answers is None:
-            return self._nothing_known(len(X))
+            length, nothing = np.full(len(X) if self.moves else 0, np.inf), np.full(len(X), np.inf)
+            codes = np.full(len(X), UPPER, dtype=np.uint8)
+            return Without(nothing, nothing.copy(), length, length.copy(), codes, np.ones(len(X), dtype=bool))
         if inside:
             found = self.answers.picked(positions(self.X, self.y, X, y))
         else:
-            found = self.system.outside(X, y, self._lengths)
+            found = self.system.outside(X, y, Lengths(self.precision) if self.moves else None)
         return self._stated(found, X, y, floor)
 
     def refined(self, X: NDArray, y: NDArray, inside: bool, floor: float) -> Without:
         """Answer for those whom ``without`` left open, in balls."""
-        from perinstance.models.linear.dual_balls import WideRows, answers_in_balls
+        from perinstance.models.linear.dual_balls import answers_in_balls
 
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        data = WideRows(self.X, self.y, self.alpha, self.fit_intercept, self.precision, self.moves)
         at = positions(self.X, self.y, X, y).tolist() if inside else None
-        found = answers_in_balls(data, X, y, at, floor).stated(floor, self.moves)
+        found = answers_in_balls(self, X, y, at, floor).stated(floor, self.moves)
         alone = inside and self.fit_intercept and self.n_people == 1  # without them there is no intercept
         if alone:
             found.leverage[:], found.residual[:], found.length[:], found.kind_code[:] = np.inf, np.nan, np.inf, EXACT
         self._nobody_in_no_equation(found, X, y)
         return found
-
-    @property
-    def _lengths(self) -> Lengths | None:
-        return Lengths(self.precision) if self.moves else None
-
-    def _nothing_known(self, k: int) -> Without:
-        length = np.full(k if self.moves else 0, np.inf)
-        codes = np.full(k, UPPER, dtype=np.uint8)
-        return Without(np.full(k, np.inf), np.full(k, np.inf), length, length.copy(), codes, np.ones(k, dtype=bool))
 
     def _stated(self, found: DualAnswers, X: Floats, y: Floats, floor: float) -> Without:
         least = np.maximum(np.abs(found.residual) - found.lost, floor * np.minimum(np.sqrt(found.leverage), 1.0))
@@ -207,28 +194,13 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
             kept.append(part)
     X, y = kept[0] if len(kept) == 1 else (np.concatenate([part[k] for part in kept]) for k in (0, 1))
     system = DualSystem.of(X, y, alpha, fit_intercept) if len(y) > int(fit_intercept) else None
-    answers = None
+    fit = DualFit(X, y, alpha, fit_intercept, precision, moves, np.empty(0), system, None)
     if system is not None:
-        theta, lengths = system.theta, Lengths(precision) if moves else None
-        answers = system.inside(X, y, lengths)
-    else:
-        theta = _theta_in_balls(X, y, alpha, fit_intercept)
-    return DualFit(X, y, alpha, fit_intercept, precision, moves, theta, system, answers)
+        answers = system.inside(X, y, Lengths(precision) if moves else None)
+        return replace(fit, theta=system.theta, answers=answers)
+    from perinstance.models.linear.dual_balls import theta_in_balls
 
-
-def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> Floats:
-    from perinstance.models.linear.dual_balls import BallSystem, WideRows
-    from perinstance.models.linear.open_people import LAST_PRECISIONS, PRECISIONS
-
-    for bits in PRECISIONS + LAST_PRECISIONS:
-        with working_precision(bits):
-            system = BallSystem.of(WideRows(X, y, alpha, fit_intercept, None, False))
-            if system is not None:
-                return system.theta()
-    raise NumericalTrouble(
-        "the rows are so far apart in size, beside the penalty, that the estimate could not be computed; "
-        "divide the largest columns by a public constant, or use a larger alpha"
-    )
+    return replace(fit, theta=theta_in_balls(fit))
 
 
 def positions(everyone: Floats, targets: Floats, X: Floats, y: Floats) -> NDArray[np.intp]:

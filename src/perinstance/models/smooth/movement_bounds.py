@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
-from perinstance.models.losses.penalised_objective import SmoothObjective, predictor, slope_rounding
+from perinstance.models.losses.penalised_objective import predictor, slope_rounding
 from perinstance.models.smooth.certificates import (
     HessianBounds,
     Step,
@@ -39,19 +39,6 @@ PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Multipliers:
-    """What rows are multiplied by, on one side of a fit; the one of an intercept is the last entry or column."""
-
-    theta: Floats
-    T: Floats  #: of the whitening, t = T x
-    powers: Floats  #: (p, 3): ``nu^j``, j = 0, 1, 2
-    share: Floats | None  #: (p, 3): ``nu^j`` times the share of a penalty that belongs to the people; None: nobody's
-    weights: Floats | None  #: (p, 3): what squares of the row's cells are added with; None: not wanted
-    intercept: bool
-    sizes: bool  #: whether ``|x|'|theta|`` is wanted
-
-
-@dataclass(frozen=True, slots=True)
 class RowProducts:
     """One entry, or row, per person."""
 
@@ -59,52 +46,7 @@ class RowProducts:
     eta: Floats  #: x'theta
     squares: Floats  #: (people, 3): ``sum_k nu_k^j t_k^2``; the first is x'H^-1x
     cross: Floats | None  #: (people, 3): ``sum_k nu_k^j t_k share_k``
-    lengths: Floats | None  #: (people, 3): the squares of the cells, added with ``Multipliers.weights``
-    size: Floats | None  #: |x|'|theta|
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, part: slice) -> RowProducts:
-        cross, lengths, size = (None if one is None else one[part] for one in (self.cross, self.lengths, self.size))
-        return RowProducts(self.y[part], self.eta[part], self.squares[part], cross, lengths, size)
-
-
-def row_products(by: Multipliers, X: NDArray, y: NDArray) -> RowProducts:
-    """Multiply some rows."""
-    d = X.shape[1]
-    t = np.asarray(X, dtype=np.float64) @ by.T[:, :d].T
-    if by.intercept:
-        t += by.T[:, d]
-    cross = None if by.share is None else t @ by.share
-    np.multiply(t, t, out=t)
-    lengths = size = None
-    if by.weights is not None:
-        x = np.asarray(X, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            lengths = (x * x) @ by.weights[:d]
-        lengths += by.weights[d] if by.intercept else 0.0
-    if by.sizes:
-        size = predictor(np.abs(X), np.abs(by.theta), by.intercept)
-    eta = predictor(X, by.theta, by.intercept)
-    return RowProducts(np.asarray(y, dtype=np.float64), eta, t @ by.powers, cross, lengths, size)
-
-
-def length_weights(objective: SmoothObjective, p: int) -> Floats:
-    """Return the weights with which cells give ``|x|^2`` without the intercept, with it, and ``x'R''^-1x``.
-
-    The last is of use where the penalty R is quadratic and leaves no coefficient free.
-    """
-    weight = penalty_weights(objective, p)
-    features = np.ones(p)
-    if objective.fit_intercept:
-        features[-1] = 0.0
-    return np.stack([features, np.ones(p), 1 / np.where(weight > 0, weight, 1.0)], axis=1)
-
-
-def penalty_weights(objective: SmoothObjective, p: int) -> Floats:
-    """Return the curvature of a quadratic penalty; zeros for another one."""
-    return objective.penalty_curvature(np.zeros(p)) if objective.penalty.concordance == 0 else np.zeros(p)
+    size: Floats | None  #: |x|'|theta|, where it is wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,28 +99,24 @@ def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True)
     fit = model.fit
     if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
         raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
-    rows, by = max(256, PIECE // len(fit.theta)), multipliers(model, inside)
+    rows = max(256, PIECE // len(fit.theta))
     with np.errstate(over="ignore", invalid="ignore"):  # of an outsider so far out that only a refit can tell
         runs = (slice(i, i + rows) for i in range(0, len(X), rows))
-        return _joined([_piece(model, row_products(by, X[run], y[run]), inside) for run in runs])
+        return _joined([_piece(model, row_products(model, X[run], y[run], inside), inside) for run in runs])
 
 
-def sensitivity_of(model: SmoothModel, products: RowProducts, inside: bool = True) -> Sensitivity:
-    """Map: distances of people whose products were computed elsewhere."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        starts = range(0, len(products), PIECE // 8)
-        return _joined([_piece(model, products[i : i + PIECE // 8], inside) for i in starts])
-
-
-def multipliers(model: SmoothModel, inside: bool) -> Multipliers:
-    """Return what rows are multiplied by."""
+def row_products(model: SmoothModel, X: NDArray, y: NDArray, inside: bool, sizes: bool = False) -> RowProducts:
+    """Multiply some rows; ``sizes``: ``|x|'|theta|`` is wanted in any case."""
     side, fit = model.inside if inside else model.outside, model.fit
-    nu, kinked = side.around.nu, not np.isfinite(fit.objective.loss.concordance)
-    powers = np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
-    share = powers * side.share[:, None] if side.share.any() else None
+    nu, intercept = side.around.nu, fit.objective.fit_intercept
+    powers, t = np.stack([np.ones_like(nu), nu, nu * nu], axis=1), predictor(X, side.around.T.T, intercept)
+    cross = t @ (powers * side.share[:, None]) if side.share.any() else None
+    np.multiply(t, t, out=t)
     # the rounding of an insider's own slope is part of the fit's; at a knot it decides which side they are on
-    sizes = kinked or (not inside and side.hessian_bounds is not None)
-    return Multipliers(fit.theta, side.around.T, powers, share, None, fit.objective.fit_intercept, sizes)
+    sizes = sizes or not np.isfinite(fit.objective.loss.concordance) or not (inside or side.hessian_bounds is None)
+    size = predictor(np.abs(X), np.abs(fit.theta), intercept) if sizes else None
+    eta = predictor(X, fit.theta, intercept)
+    return RowProducts(np.asarray(y, dtype=np.float64), eta, t @ powers, cross, size)
 
 
 def _joined(parts: list[Sensitivity]) -> Sensitivity:

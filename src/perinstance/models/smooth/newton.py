@@ -154,13 +154,8 @@ class Slopes:
             self.gradient + other.gradient,
             self.hessian + other.hessian,
             self.left_out + other.left_out,
-            longer_chain(self.chain, other.chain),
+            max(self.chain, other.chain) + 1 if self.chain or other.chain else 0.0,
         )
-
-
-def longer_chain(one: float, other: float) -> float:
-    """Return how many additions a term of the sum of two sums went through at most; 0 where none are counted."""
-    return max(one, other) + 1 if one or other else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ and a ball,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -25,16 +25,12 @@ from scipy.special import ndtri
 
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
-from perinstance.models.losses.penalised_objective import SmoothObjective, design
+from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
 from perinstance.models.smooth.certificates import bound_hessian, own_row, step_ball
 from perinstance.models.smooth.movement_bounds import (
-    Multipliers,
     Neighbourhood,
-    RowProducts,
     SmoothModel,
-    length_weights,
-    multipliers,
-    penalty_weights,
+    row_products,
 )
 from perinstance.models.smooth.newton import Slopes, whiten
 from perinstance.models.smooth.objective_folds import SmoothFit, slopes
@@ -99,29 +95,25 @@ def ex_post(sweep: Sweep, objective: SmoothObjective, theta: Floats, scale: floa
     return (2 * l1 * (x @ gradient) - l1 * l1 * square) / (2 * scale**2) + np.log1p(-m)
 
 
-def perturbed_multipliers(model: SmoothModel, inside: bool) -> Multipliers:
-    """Return what rows are multiplied by for ``perturbed``."""
-    weights = length_weights(model.fit.objective, len(model.fit.theta))
-    return replace(multipliers(model, inside), weights=weights, sizes=True)
-
-
-def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: bool = True) -> Perturbed:
+def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: bool = True) -> Perturbed:
     """Bound D and mu of each person in both worlds; where it cannot be done, by the loss's own bounds."""
     fit, objective = model.fit, model.fit.objective
     side = model.inside if inside else model.outside
     around, constants = side.around, side.hessian_bounds
     if constants is None:
         raise InvalidInput("objective perturbation of a smooth loss has upper bounds only; use method='upper'")
-    assert products.lengths is not None and products.size is not None
-    target, eta, n = products.y, products.eta, len(products)
+    products, intercept = row_products(model, X, y, inside, sizes=True), float(objective.fit_intercept)
+    assert products.size is not None
+    target, eta, n = products.y, products.eta, len(y)
     l1, l2 = objective.loss.derivatives(target, eta)
     nu = around.nu  # eigenvalues of H^-1 (the precision is the identity)
     h, h1, _ = products.squares.T
     h1 = (np.sqrt(h1) + np.sqrt(nu[-1]) * around.lost * np.sqrt(h)) ** 2  # H^-1 x where T is off, in whatever direction
     noise = noise_radius(nu, scale)
     z = -float(ndtri(PERTURBATION_TAIL / 4))  # the other half of the tail, for x'H^-1b
-    features, length, by_penalty = products.lengths.T
-    features, length = np.sqrt(features), np.sqrt(length)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cells = np.square(np.asarray(X, dtype=np.float64))
+        features, length = np.sqrt(cells.sum(axis=1)), np.sqrt(cells.sum(axis=1) + intercept)
 
     # the smaller data set: without the person (inside), the fit's own (outside); the larger one vice versa
     left = np.maximum(1 - l2 * h, 0.0) if inside else 1 + l2 * h
@@ -152,10 +144,10 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
     without = h * f if inside else h
     with np.errstate(over="ignore", invalid="ignore"):
         mu = objective.loss.largest_curvature(target, eta, radius) * without * shrink
-    if (penalty_weights(objective, len(fit.theta)) > 0).all():  # l'' x'H^-1x with nothing but the penalty in H:
-        by_penalty = objective.loss.curvature_supremum * by_penalty  # what holds wherever theta is
-    else:
-        by_penalty = np.full(n, np.inf)
+    weight, by_penalty = objective.penalty_curvature(np.zeros(len(fit.theta))), np.full(n, np.inf)
+    if objective.penalty.concordance == 0 and (weight > 0).all():
+        # l'' x'H^-1x with nothing but a quadratic penalty in H: what holds wherever theta is
+        by_penalty = objective.loss.curvature_supremum * predictor(cells, 1 / weight, objective.fit_intercept)
     mu = np.minimum(np.where(np.isfinite(radius), mu, np.inf), by_penalty)
     slack = 1 + 16 * around.error * f
     return Perturbed(

@@ -7,6 +7,7 @@ only those it cannot bound, "estimate" is one Newton step. "auto" is exact while
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,16 +16,14 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
-from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.movement_bounds import (
-    RowProducts,
     Sensitivity,
     SmoothModel,
     prepare,
     sensitivity,
-    sensitivity_of,
 )
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 from perinstance.models.smooth.objective_folds import Folded, SmoothFit, fit_smooth
@@ -71,7 +70,7 @@ class MinimumAudit(ConfidentialFit):
     def refitted(self, first: Sensitivity, sweep: Sweep, block: Block, inside: bool) -> Movement:
         """Return what refits without (or with) each of these people answer, with the leverages and residuals known."""
         inner, codes = sweep if self.classes is None else CodedSweep(sweep, self.classes), self.codes(block.y)
-        found = leave_one_out(self.model, inner, block.X, codes, inside, refits_told(inner))
+        found = leave_one_out(self.model, inner, block.X, codes, inside, partial(inner.tell, "refit"))
         charged, alone = distances(found, self.model.precision), self.alone(codes, inside)
         distance, kind = np.where(alone, np.inf, charged.value), np.where(alone, EXACT, charged.kind_code)
         return Movement(first.leverage, first.residual, distance, kind)
@@ -120,11 +119,6 @@ class SmoothProblem:
         estimating = replace(fit.model, kind="estimate", inside=sides[0], outside=sides[1])
         first = sensitivity(estimating, block.X, fit.codes(block.y), inside)
         return fit.refitted(first, sweep, block, inside)
-
-
-def movement_of_products(fit: SmoothAudit, products: RowProducts, inside: bool = True) -> Movement:
-    """Return how the people move the fit whose rows' products are known; y are codes."""
-    return fit.movement(sensitivity_of(fit.model, products, inside), products.y, inside)
 
 
 def check_fitted(sweep: Sweep, fit: SmoothFit, theirs: tuple | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
-from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.folds.sweep import Sweep
 from perinstance.models.smooth.neighbour_refits import leave_one_out, measured
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
@@ -166,7 +167,7 @@ def refitted_log_ratios(
 
     def answer(block: Block) -> Any:
         y = np.asarray(block.y, dtype=np.float64) if fit.classes is None else fit.classes.codes(block.y)
-        found = leave_one_out(fit.model, inner, block.X, y, True, refits_told(inner))
+        found = leave_one_out(fit.model, inner, block.X, y, True, partial(inner.tell, "refit"))
         with np.errstate(invalid="ignore", over="ignore"):
             value = -np.einsum("ij,ij->i", found.D @ A, output.values - fit.theta - found.D / 2) / scale**2
         alone = ~np.isfinite(measured(found.D, precision))
