@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,33 @@ def test_a_release_that_declares_how_many_rows_count(run, visits):
     assert told.code == 0 and "1" in told.out
     (charged,) = pi.Ledger("book").releases()
     assert charged.people == 47  # of 50 rows
+
+
+def test_choosing_counts_people_with_several_rows(run, visits):
+    words = ("choose", visits, *BOUNDS, "--at", 4)
+    refused(run(*words, "--id", "person"))
+    shown = run(*words, "--id", "person", "--rows-per-person", 2, "--json")
+    assert shown.code == 0, shown.err
+    assert 0 < json.loads(shown.out)["rows"][0]["max"] <= 4.0
+    for wrong in (("--rows-per-person", 2), ("--id", "person", "--rows-per-person", 2, "--method", "posterior")):
+        assert run(*words, *wrong).code == 2
+
+
+def test_a_filter_says_why_it_admits_no_such_release(run, visits):
+    assert run("ledger", "init", "book", "--gaussian", 1).code == 0
+    words = (
+        "release",
+        visits,
+        "--epsilon",
+        1,
+        *BOUNDS,
+        "--id",
+        "person",
+        "--rows-per-person",
+        2,
+        "--out",
+        "model.json",
+    )
+    done = run(*words, "--ledger", "book", "--key", "Q1")
+    assert done.code == 2 and "leave out rows_per_person" in done.err.replace("\n", " ")
+    assert not Path("model.json").exists()

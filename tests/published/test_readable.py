@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,19 @@ def test_what_is_shown(run, cost):  # noqa: F811
         assert said in done.out, done.out
     record = json.loads(run("show", cost, "--json").out)
     assert [one["name"] for one in record["coefficients"]][0] == "age" and record["coefficients"][0]["low"] < 50
+
+
+def test_only_what_stands_out_is_read_aloud(cost):
+    """A coefficient whose interval holds zero is no example; the table in scaled units says that it is one."""
+    model = pi.load_model(cost)
+    faint = replace(model.known["population"], solved=spread_out(model.known["population"].solved))
+    told = "\n".join(readable_model(replace(model, known={"population": faint})).lines())
+    assert "Read so" not in told and "stands out of the noise" in told and "hidden" not in told
+    assert any("as the recipe scales them" in note for note in model.inference().notes)
+
+
+def spread_out(solved):
+    return replace(solved, covariance=solved.covariance + 100.0 * np.eye(len(solved.estimate)))
 
 
 def test_classes_and_plain_rows_are_kept(tmp_path, run):  # noqa: F811

@@ -41,6 +41,7 @@ def choose(
     alpha: o.Alpha = 1.0,
     feature: o.Features = None,
     id: o.Id = None,
+    rows_per_person: o.RowsPerPerson = None,
     recipe: o.RecipeFile = None,
     delta: o.Delta = 1e-6,
     delimiter: o.Delimiter = None,
@@ -60,21 +61,25 @@ def choose(
 
     rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
+    if rows_per_person is not None and (id is None or method not in PROMISING):
+        raise InvalidInput("--rows-per-person needs --id, and a --method that promises: adassp, adaops or logistic")
     two = o.declared_classes(classes, y_bound, method is ChosenMethod.logistic, rule)
-    rows = o.load_rows(o.open_table(file, delimiter, decimal, rule), target, id, feature, rule, two, None)
+    table = o.open_table(file, delimiter, decimal, rule)
+    rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     bounds: dict[str, Any] = {}
     if method in PROMISING:
         x_bounds, y_bounds = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
         bounds = {"delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names), "fit_intercept": intercept}
         bounds |= {"classes": two} if two else {"y_bound": y_bounds}
+        bounds["rows_per_person"] = rows_per_person
     if not len(rows.y):
         raise InvalidInput("the file has no rows; there is nothing to compare")
     lines = []
     for value in at or (0.3, 1.0, 3.0):
         release = _release(method, value, bounds, alpha, intercept)
-        losses = pi.audit(clone(release), rows.X, rows.y, delta=delta).quantile([0.5, 0.95, 1.0])
+        losses = pi.audit(clone(release), rows.X, rows.y, ids=rows.ids, delta=delta).quantile([0.5, 0.95, 1.0])
         compared = o.compared(release, rows, rule)
-        width = _width(clone(release).fit(rows.X, rows.y))
+        width = _width(clone(release).fit(rows.X, rows.y, **({} if rows_per_person is None else {"ids": rows.ids})))
         width = None if width is None else width * (1.0 if rule is None or two else rule.target_scale)
         names = ("at", "error", "interval_width", "median", "q95", "max")
         lines.append(dict(zip(names, (value, compared.private, width, *losses), strict=True)))

@@ -38,6 +38,9 @@ Ranges = Annotated[
 TargetBound = Annotated[
     str | None, Option(help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own.")
 ]
+RowsPerPerson = Annotated[
+    int | None, Option(help="Declared: so many rows of each --id are used, drawn of who has more.")
+]
 Classes = Annotated[str | None, Option(help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")]
 FailOver = Annotated[float | None, Option(help="Exit 1 when somebody's loss exceeds this.")]
 Compare = Annotated[

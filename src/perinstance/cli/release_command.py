@@ -61,9 +61,7 @@ def release(
     n_public: Annotated[int | None, Option(help="Declared: the number of people is public.")] = None,
     kappa: Annotated[float | None, Option(help="adaops: the largest acceptable condition number.")] = None,
     classes: o.Classes = None,
-    rows_per_person: Annotated[
-        int | None, Option(help="Declared: so many rows of each --id are used, drawn of who has more.")
-    ] = None,
+    rows_per_person: o.RowsPerPerson = None,
     compare: o.Compare = False,
     wanted: Annotated[
         IntervalsAtPrice | None,

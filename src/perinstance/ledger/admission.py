@@ -55,6 +55,11 @@ class Applicants:
 def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> Applicants:
     """Read the table and price everybody; refuse a release whose price depends on others."""
     mechanism = mechanism_of(release)
+    if getattr(release, "rows_per_person", None) is not None:
+        raise RefusedModel(
+            "a filter admits releases of one row per person; leave out rows_per_person, and make one row of each "
+            "person's rows by a rule fixed without looking at the outcome"
+        )
     if not mechanism.own_row:
         promise = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
         raise RefusedModel(

@@ -30,6 +30,10 @@ from perinstance.releases.base.model_document import (
 )
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
+IN_STEPS = (
+    "Columns count as the recipe scales them (a range is -1 to 1), and so does a target with a range; perinstance show "
+    "prints coefficients and intervals in the columns' own units."
+)
 _ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")
 
 
@@ -142,6 +146,8 @@ class PublishedModel:
         names, published = named_coefficients(
             self.numbers.coef, self.numbers.intercept, self.features, len(known.solved.estimate)
         )
+        if self.recipe is not None:
+            known = replace(known, notes=(*known.notes, IN_STEPS))
         return inference_of(known, about, names, published, self.method, self.promise)
 
     def release(self) -> Any:

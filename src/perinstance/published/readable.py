@@ -162,9 +162,9 @@ def _bounds(model: PublishedModel) -> str:
 
 
 def _example(lines: list[ReadableCoefficient], factors: list[tuple[str, float, str]], target: str, unit: str) -> str:
-    """Read the first coefficient of a number aloud."""
+    """Read the first coefficient of a number aloud whose interval, if it has one, does not hold zero."""
     for one, (name, _, reads) in zip(lines, factors, strict=False):
-        if reads.startswith("per") and (one.low is None or np.isfinite(one.low)):
+        if reads.startswith("per") and (one.low is None or one.low > 0.0 or (one.high or 0.0) < 0.0):
             more = "more" if one.value >= 0 else "less"
             step = reads.split(",")[0].removeprefix("per ")
             of = f"{abs(one.value):.3g} {unit} {more}" if unit else f"{abs(one.value):.3g} {more} of {target}"

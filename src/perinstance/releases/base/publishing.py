@@ -98,7 +98,9 @@ class WritesModel(BaseEstimator):
         stated = None if promise is None else (promise["epsilon"], promise["delta"])
         known = self.uncertainty(checked_about(about))
         numbers = self.published_numbers()
-        if numbers.coef is None or np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
+        if np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
+            raise InvalidInput("three classes or more have no standard errors here; publish a model of two classes")
+        if numbers.coef is None:
             raise InvalidInput(no_intervals(type(self).__name__))
         count = None if known.solved is None else len(known.solved.estimate)
         names, published = named_coefficients(numbers.coef, numbers.intercept, feature_names(self), count)

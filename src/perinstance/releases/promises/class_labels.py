@@ -35,7 +35,8 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
         return 0, 1
     how = "declare two different numbers or two different texts, such as classes=(0, 1)"
     if isinstance(classes, str) or not hasattr(classes, "__len__") or len(classes) != 2:
-        raise InvalidInput(f"classes must be two, got {got(classes)}; {how}")
+        more = "of more classes publish one model each against the rest, which add up, or use OutputPerturbation"
+        raise InvalidInput(f"classes must be two, got {got(classes)}; {how}; {more}")
     first, second = (one.item() if isinstance(one, np.generic) else one for one in classes)
     alike = all(isinstance(one, str) for one in (first, second)) or all(
         isinstance(one, bool | int | float) and one == one for one in (first, second)
