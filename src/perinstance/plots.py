@@ -12,7 +12,7 @@ import numpy as np
 
 from perinstance.errors import InvalidInput
 from perinstance.report.figures import QUANTILES, noise_sweep
-from perinstance.report.group_lines import SMALL_GROUP, group_rows
+from perinstance.report.group_lines import SMALL_GROUP, by_group, group_rows
 from perinstance.report.svg import LogScale, tick_label
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     if len(labels) != len(np.asarray(audit.epsilon)):
         raise InvalidInput(f"labels must have one entry per person ({len(audit.epsilon)}), got {len(labels)}")
-    every = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    every = group_rows(by_group(np.asarray(audit.epsilon, dtype=float), labels))
     rows = every[:MOST_GROUPS]
     for y, row in enumerate(reversed(rows)):
         colour = GREY if row.size < SMALL_GROUP else BLUE

@@ -68,7 +68,7 @@ def test_a_redacted_copy_shows_nothing_that_few_share(ledger):
     assert not any(release.stored.content[:8] in said for release in ledger.releases())
     for part in ledger.overview(1e-6).growth:
         for counts in (part.added, part.totals):
-            assert pi.report.words.loss(float(counts.quantiles([1.0])[0])) not in said.split()
+            assert pi.report.words.loss(float(counts.quantile([1.0])[0])) not in said.split()
     assert "fewer than 40" in said and " 7 " not in said.split("The log")[1].split("Verification")[0]
     assert "Redacted" in said and "One number" not in said
     few = pi.Ledger(ledger._charges.parents[1] / "few")
@@ -102,7 +102,7 @@ def test_a_filter_shows_who_is_near_its_end(tmp_path):
         ledger.admit(pi.NoisyMean(scale=5.0, noise="gaussian", statistic="sum"), X, ids=ids, key=f"{k}")
     use = ledger.budget_use()
     spent = np.minimum(8, np.floor(0.25 / (X[:, 0] / 5.0) ** 2)) * (X[:, 0] / 5.0) ** 2 / 0.25
-    assert use.shares.quantiles([0.5, 1.0]) == pytest.approx(np.sort(spent)[[24, 49]])
+    assert use.shares.quantile([0.5, 1.0]) == pytest.approx(np.sort(spent)[[24, 49]])
     assert use.most[0][0] == f"id{spent.argmax()}"
     said = text_of(ledger_page.render(ledger))
     assert "near the end of the budget" in said and f"id{spent.argmax()}" in said
@@ -136,7 +136,7 @@ def test_growth_is_that_of_each_person_composed_anew(ledger, monkeypatch, step):
         assert np.repeat(*part.added.weighted()) == pytest.approx(np.sort(added), rel=1e-6, abs=1e-9)
     assert found.totals.people == len(everybody)
     assert sum(found.share(k) for k in range(4)) == pytest.approx(1.0)
-    assert found.totals.quantiles([1.0])[0] == found.worst[0].epsilon == ledger.totals(1e-6).losses.max()
+    assert found.totals.quantile([1.0])[0] == found.worst[0].epsilon == ledger.totals(1e-6).losses.max()
 
 
 def _total(pairs):

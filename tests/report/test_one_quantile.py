@@ -12,7 +12,7 @@ from perinstance.cli import terminal
 from perinstance.report import words
 from perinstance.report.content import gather
 from perinstance.report.figures import FACTORS, QUANTILES, noise_sweep
-from perinstance.report.group_lines import group_rows
+from perinstance.report.group_lines import by_group, group_rows
 
 LEVELS = (0.5, 0.95, 0.99, 1.0)
 
@@ -31,7 +31,7 @@ def test_the_same_quantile_everywhere(n):
     assert re.findall(r"<td>([^<]*)</td>", audit._repr_html_())[:4] == shown
     told = terminal.audit_record(audit, terminal.Told())["epsilon"]
     assert [told[name] for name in ("median", "q95", "q99", "max")] == list(expected)
-    row = group_rows(audit.losses, ["all"] * n)[0]
+    row = group_rows(by_group(audit.losses, ["all"] * n))[0]
     assert [row.median, row.q95, row.largest] == list(audit.quantile(QUANTILES))
     swept = noise_sweep(audit)
     as_released = int(np.argmin(np.abs(FACTORS - 1.0)))

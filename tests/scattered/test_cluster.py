@@ -19,7 +19,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.auditing.loss_sketch import QUANTILE_ERROR
+from perinstance.auditing.loss_statistics import QUANTILE_ERROR
 from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.errors import ClusterTrouble, InvalidInput, InvalidTable
 from perinstance.report import words

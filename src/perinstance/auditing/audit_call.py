@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from perinstance.auditing.map_people import LossStream, walk_people
+import numpy as np
+
+from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.partition_losses import open_folder, scatter
 from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, outsiders_of, read_rows
 from perinstance.auditing.result import Audit
 from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.checked_numbers import probability
-from perinstance.data import LossWriter, Recipe
+from perinstance.data import LossWriter, Recipe, write_losses
 from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.persons import PersonTable, by_person
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
@@ -32,6 +34,8 @@ from perinstance.releases.base.release import instead_of_a_release, is_release
 from perinstance.releases.base.several_rows import check_answers_persons
 
 MANY_CLIPPED = 0.05  # a share of the people
+#: people written at once: the file does not depend on how the table was cut into blocks
+ROWS = 1 << 17
 
 
 def audit(
@@ -87,10 +91,9 @@ def audit(
         ``progress("compile", 0, None)``, from whichever thread it is, when numerical code is compiled, which happens
         once on a machine.
     out
-        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
-        come (those behind somebody who is refitted wait); the file appears when it is complete. On a cluster also a
-        folder: every partition writes its own file, and the answer is a ``ScatteredAudit``, which holds sums and the
-        most exposed people only.
+        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read; it appears when it is
+        complete. On a cluster also a folder: every partition writes its own file, and the answer is a
+        ``ScatteredAudit``, which holds sums and the most exposed people only.
 
     Examples
     --------
@@ -114,7 +117,8 @@ def audit(
         )
     delta = probability("delta", delta)
     check_method(method)
-    writer = None if out is None or is_folder(out) else LossWriter(out)  # an unusable path is refused before the work
+    if out is not None and not is_folder(out):
+        LossWriter(out)  # an unusable path is refused before the work
     chosen = in_fitted_order(release, X, target, ids, features) if preparation is None else features
     table = read_rows(release, X, y, target, ids, chosen, preparation)
     named = feature_names(X, table, target, ids, chosen)
@@ -122,13 +126,11 @@ def audit(
         warn_of_identifiers(table)
     more: dict[str, Any] = {"preparation": preparation, "features": named}
     given: dict[str, Any] = {"delta": delta, "method": method, "engine": engine, "progress": progress}
-    given |= {"outsiders": outsiders, "writer": writer, "out": out}
+    given |= {"outsiders": outsiders, "out": out, "more": more}
     try:
-        return _audited(release, table, **given, more=more)
+        return _audited(release, table, **given)
     except RepeatedIds:  # which only reading told
-        several = dask_by_person(table) or by_person(table, not release.mechanism().promises)
-        given["writer"] = None if writer is None else LossWriter(writer.path)
-        return _audited(release, several, **given, more=more)
+        return _audited(release, dask_by_person(table) or by_person(table, not release.mechanism().promises), **given)
 
 
 def _audited(
@@ -139,7 +141,6 @@ def _audited(
     engine: Engine | None,
     progress: Progress | None,
     outsiders: tuple[Any, ...] | None,
-    writer: LossWriter | None,
     out: str | os.PathLike[str] | None,
     more: dict[str, Any],
 ) -> Audit:
@@ -168,12 +169,11 @@ def _audited(
             known = scatter(**about, sweep=sweep, who=who, folder=folder)
             scattered: Any = ScatteredAudit.of(known, who, **about, folder=folder)
             return scattered  # only where a folder was named
-        with nullcontext() if writer is None else writer:
-            stream = None if writer is None else LossStream(writer, who, who.source.has_ids)
-            answers = walk_people(**about, sweep=sweep, who=who, stream=stream)
-            found = Audit.of(answers, who, **about, **more)
-            if stream is not None:
-                stream.finish({name: column for name, column in found.columns().items() if name != "id"})
+        found = Audit.of(walk_people(**about, sweep=sweep, who=who), who, **about, **more)
+    if out is not None:
+        columns = {**({} if found.ids is not None else {"row": np.arange(len(found))}), **found.columns()}
+        runs = [slice(start, start + ROWS) for start in range(0, len(found), ROWS)]
+        write_losses(out, ({name: values[run] for name, values in columns.items()} for run in runs))
     LOG.info("audit of %s ends", name)
     if hasattr(fit, "clipped"):  # of most fits the health takes longer than the answer is worth
         _tell_of_clipping(fit.health)

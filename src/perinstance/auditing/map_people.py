@@ -1,4 +1,4 @@
-"""The map of an audit: answers block by block, to a file as they come; then the few people that a block left open."""
+"""The map of an audit: answers block by block, then the few people that a block left open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.data import LossWriter
 from perinstance.engines.protocol import TableSweep
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
@@ -25,9 +24,6 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import GeneralGaussian, Pairs
 from perinstance.releases.base.release import BlockLosses, Release, losses_of_block
 from perinstance.releases.base.several_rows import by_number_of_rows
-
-#: rows written at once; the file does not depend on how the table was cut into blocks
-ROWS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +163,14 @@ def infinite_as(pair: Pairs, like: Pairs) -> Pairs:
 
 
 def walk_people(
-    release: Release,
-    fit: Any,
-    sweep: TableSweep,
-    who: TableSweep,
-    inside: bool,
-    delta: float,
-    stream: LossStream | None = None,
+    release: Release, fit: Any, sweep: TableSweep, who: TableSweep, inside: bool, delta: float
 ) -> PeopleAnswers:
-    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
+    """Map over the people of ``who``; ``sweep`` is the table of the fit."""
     step: Callable[[Block], BlockLosses] = partial(
         losses_of_block, release=release, fit=fit, inside=inside, delta=delta
     )
-    parts = []
     with closing(who.map(step)) as found:  # no thread works on after an error
-        for part in found:
-            parts.append(part)
-            if stream is not None:
-                stream.add(part.people, part.epsilon)
-    answers = PeopleAnswers.of(parts)
+        answers = PeopleAnswers.of(list(found))
     if answers.rows is None:
         return answers
     at = answers.open if who is sweep else None
@@ -197,46 +182,3 @@ def walk_people(
     once = answer_open(release, fit, sweep, answers.rows.picked(first), inside)
     better = People(once.leverage[member], once.residual[member], once.pairs[member])
     return answers.with_open(better, once.pairs.epsilon(delta)[member])
-
-
-class LossStream:
-    """Losses on their way to a file: rows leave as soon as they are final, in order, in runs of one length.
-
-    A block whose people are all answered is final. People left open are answered after the walk, so from the first
-    block with such a person on nothing leaves until then. ``who`` is the sweep that knows the ids.
-    """
-
-    def __init__(self, writer: LossWriter, who: TableSweep, has_ids: bool) -> None:
-        self._writer, self._who = writer, who
-        # ids that only reading tells are known, and known to be different, after the first pass
-        self._flows = who.ids is not None or not has_ids
-        self._waiting: list[dict[str, NDArray]] = []
-
-    def add(self, people: People, epsilon: NDArray) -> None:
-        """Take the next block; write what fills a run."""
-        if people.open is not None and people.open.any():
-            self._flows = False
-            self._waiting.clear()  # ``finish`` gets these rows again
-        if not self._flows:
-            return
-        numbers = {"epsilon": epsilon, "leverage": people.leverage, "residual": people.residual}
-        self._waiting.append({**numbers, "kind": people.pairs.kinds})
-        if sum(len(block["kind"]) for block in self._waiting) < ROWS:
-            return
-        columns = {name: np.concatenate([block[name] for block in self._waiting]) for name in self._waiting[0]}
-        whole = len(columns["kind"]) // ROWS * ROWS
-        self._write({name: values[:whole] for name, values in columns.items()})
-        self._waiting = [{name: values[whole:].copy() for name, values in columns.items()}]
-
-    def finish(self, columns: dict[str, NDArray]) -> None:
-        """Write the rows that have not left yet, given everybody's columns."""
-        self._waiting.clear()
-        self._write({name: values[self._writer.n_rows :] for name, values in columns.items()})
-
-    def _write(self, columns: dict[str, NDArray]) -> None:
-        for start in range(0, len(columns["kind"]), ROWS):
-            run = {name: values[start : start + ROWS] for name, values in columns.items()}
-            first = self._writer.n_rows
-            rows, ids = slice(first, first + len(run["kind"])), self._who.ids
-            names = {"row": np.arange(rows.start, rows.stop)} if ids is None else {"id": ids[rows]}
-            self._writer.write({**names, **run})

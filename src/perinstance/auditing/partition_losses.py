@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perinstance.auditing.loss_sketch import QUANTILE_ERROR, LossSketch
+from perinstance.auditing.loss_statistics import QUANTILE_ERROR, LossCounts
 from perinstance.auditing.map_people import PeopleAnswers, answer_open, together
 from perinstance.data import LossWriter, private_file, private_folder
 from perinstance.engines import TableSweep
@@ -45,9 +45,9 @@ class PeopleSketch:
 
     rows: tuple[int, ...]  #: people of each partition
     open: dict[int, Block]  #: by partition, rows of people who could not be answered there; it was not written then
-    losses: LossSketch
-    leverage: LossSketch
-    residual: LossSketch  #: sizes, of those who have one
+    losses: LossCounts
+    leverage: LossCounts
+    residual: LossCounts  #: sizes, of those who have one
     exposed: dict[str, NDArray]  #: columns of the people with the largest losses, largest first
 
     @classmethod
@@ -56,8 +56,8 @@ class PeopleSketch:
         numbers = [np.empty(0)] * 3 if found is None else [found.epsilon, found.leverage, found.residual]
         codes = np.empty(0, dtype=np.uint8) if found is None else found.pairs.codes
         epsilon, leverage, residual = numbers
-        sizes = LossSketch.of(residual[~np.isnan(residual)], codes[:0])
-        return cls((rows,), left, LossSketch.of(epsilon, codes), LossSketch.of(leverage, codes[:0]), sizes, exposed)
+        sizes = LossCounts.rounded(residual[~np.isnan(residual)])
+        return cls((rows,), left, LossCounts.rounded(epsilon, codes), LossCounts.rounded(leverage), sizes, exposed)
 
     def __add__(self, other: PeopleSketch) -> PeopleSketch:
         parts = [one for one in (self.exposed, other.exposed) if one]

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from perinstance.auditing.loss_sketch import LossSketch
-from perinstance.auditing.loss_statistics import Summary, group_columns
+from perinstance.auditing.loss_statistics import LossCounts, Summary, group_columns
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.partition_losses import EXPOSED, PeopleSketch, part_path
 from perinstance.auditing.result import Audit, Health
@@ -66,7 +65,7 @@ class ScatteredAudit:
         return self.known.rows
 
     @property
-    def sketch(self) -> LossSketch:
+    def sketch(self) -> LossCounts:
         """Everybody's losses, in little room."""
         return self.known.losses
 
@@ -106,14 +105,14 @@ class ScatteredAudit:
         names = np.array(sorted(groups), dtype=object)
         return Flavour("pandas").frame(group_columns(names, [groups[name].summary(self.delta) for name in names]))
 
-    def sketches_by(self, column: str) -> dict[str, LossSketch]:
+    def sketches_by(self, column: str) -> dict[str, LossCounts]:
         """Return the sketch of each group by its label, in ``column`` of the audited table."""
         import dask
 
         if self.n_rows is not None:
             raise InvalidInput("people have several rows here; audit without a folder, and pass audit.by their labels")
         labels = partition_labels(self.source, column)
-        groups: dict[str, LossSketch] = {}
+        groups: dict[str, LossCounts] = {}
         for part in results(len(labels), lambda k: dask.delayed(_by_group)(self.folder, k, labels[k]), 64):
             groups |= {name: groups[name] + sketch if name in groups else sketch for name, sketch in part.items()}
         return groups
@@ -139,7 +138,7 @@ class ScatteredAudit:
         return report.to_html(self, path, **options)
 
 
-def _by_group(folder: Path, number: int, labels: Any) -> dict[str, LossSketch]:
+def _by_group(folder: Path, number: int, labels: Any) -> dict[str, LossCounts]:
     """Run on a worker: the sketch of each group of one partition."""
     if not len(labels):
         return {}
@@ -147,4 +146,4 @@ def _by_group(folder: Path, number: int, labels: Any) -> dict[str, LossSketch]:
     losses = table["epsilon"].to_numpy()
     codes = kind_codes(table["kind"].to_numpy(zero_copy_only=False).astype(str), len(losses))
     names, member = np.unique(label_texts(labels).astype(str), return_inverse=True)
-    return {str(name): LossSketch.of(losses[member == k], codes[member == k]) for k, name in enumerate(names)}
+    return {str(name): LossCounts.rounded(losses[member == k], codes[member == k]) for k, name in enumerate(names)}

@@ -146,20 +146,20 @@ def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[
     if not redact:
         return [
             {"group": row.name, "people": row.size, "median": row.median, "q95": row.q95, "max": row.largest}
-            for row in group_rows(epsilon, labels)
+            for row in group_rows(by_group(epsilon, labels))
         ]
     lines = []
     for name, losses in by_group(epsilon, labels).items():
-        if len(losses) >= SHARED:
-            values = dict(zip(("median", "q95"), _shared_quantiles(losses), strict=True))
-            size = len(losses) // SIZE_STEP * SIZE_STEP
+        if losses.people >= SHARED:
+            values = dict(zip(("median", "q95"), _shared_quantiles(*losses.weighted()), strict=True))
+            size = losses.people // SIZE_STEP * SIZE_STEP
             lines.append({"group": clean(name, 40), "people": size, **values, "max": None})
     return lines
 
 
-def _shared_quantiles(epsilon: np.ndarray) -> list[float | None]:
+def _shared_quantiles(epsilon: np.ndarray, people: np.ndarray | None = None) -> list[float | None]:
     """Return median and 95% as upper ends of cells that enough people share; None where there is none."""
-    ends = map(shared_losses(epsilon).quantile, (0.5, 0.95))
+    ends = map(shared_losses(epsilon, people).quantile, (0.5, 0.95))
     return [one.high if np.isfinite(one.high) else None for one in ends]
 
 

@@ -32,7 +32,7 @@ from perinstance.ledger.budgets import Budget
 from perinstance.ledger.charging import ChargeWords, ChargeWriter, refuse_other_unit
 from perinstance.ledger.files.sorted_pairs import SortedPairs
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
-from perinstance.ledger.totals.loss_counts import spent
+from perinstance.ledger.totals.everybody import spent
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 from perinstance.releases.base.release import mechanism_of

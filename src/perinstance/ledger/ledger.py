@@ -21,8 +21,7 @@ from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDat
 from perinstance.ledger.log.event_log import EventLog
 from perinstance.ledger.renaming import rewrite_ids
 from perinstance.ledger.totals.everybody import Totals, totals_of
-from perinstance.ledger.totals.growth import LedgerOverview, overview_of
-from perinstance.ledger.totals.loss_counts import BudgetUse, budget_use
+from perinstance.ledger.totals.growth import BudgetUse, LedgerOverview, budget_use, overview_of
 from perinstance.ledger.totals.person_history import History, history_of
 from perinstance.ledger.verification import Verification, verify
 from perinstance.pairs import Pairs

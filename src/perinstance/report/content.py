@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perinstance.auditing.loss_sketch import QUANTILE_ERROR
+from perinstance.auditing.loss_statistics import QUANTILE_ERROR
 from perinstance.pairs.kinds import KINDS, is_bound
 from perinstance.report import words
 from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
@@ -91,7 +91,7 @@ def gather(
         epsilon,
         people,
         [] if redact else most_exposed(audit, MOST_EXPOSED, rare_features, unit, said.most),
-        groupings(groups, audit),
+        groupings(groups, audit, epsilon),
         said,
         f"leave-one-out error{of_target}" + (f", {unit}" if unit else ""),
         shared_losses(epsilon, people) if redact else None,

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perinstance.auditing.loss_statistics import LossCounts
 from perinstance.data.memory.columns import label_texts
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import charts, words
 from perinstance.report.page import Section, SectionTable
 from perinstance.report.redaction import SHARED as SMALL_GROUP
@@ -25,10 +24,10 @@ QUANTILES = (0.5, 0.95, 1.0)
 SIZE_STEP = 20  # sizes of groups in a redacted copy are rounded down to multiples of this
 
 
-def groupings(groups: Any, audit: Any) -> dict[str, Any]:
-    """Return labels by the name of the grouping: one sequence, or several by name (a mapping or a frame).
+def groupings(groups: Any, audit: Any, epsilon: Floats) -> dict[str, dict[str, LossCounts]]:
+    """Return the losses of each group by the name of the grouping: labels, or several by name (a mapping or a frame).
 
-    Of an audit whose losses lie with workers ``groups`` names columns of its table, and gets sketches by group.
+    Of an audit whose losses lie with workers ``groups`` names columns of its table.
     """
     if groups is None:
         return {}
@@ -47,30 +46,28 @@ def groupings(groups: Any, audit: Any) -> dict[str, Any]:
         if len(labels) != n:
             of = f" of {clean(str(name))!r}" if name else ""
             raise InvalidInput(f"groups{of} must have one label per person ({n}), got {len(labels)}")
-    return {str(name): label_texts(labels) for name, labels in several.items()}
+    return {str(name): by_group(epsilon, labels) for name, labels in several.items()}
 
 
-def by_group(epsilon: NDArray, labels: Any) -> dict[str, Floats]:
-    """Return the losses of each group by its name."""
+def by_group(epsilon: Floats, labels: Any) -> dict[str, LossCounts]:
+    """Return the losses of each group by its name, given one label per person."""
     texts = label_texts(labels)
     codes: dict[str, int] = {}
     member = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64, count=len(texts))
     order = np.argsort(member, kind="stable")
     cuts = np.searchsorted(member[order], np.arange(1, len(codes)))
-    return dict(sorted(zip(codes, np.split(np.asarray(epsilon)[order], cuts), strict=True)))
+    groups = {name: LossCounts(math.inf) for name in codes}
+    for counts, losses in zip(groups.values(), np.split(epsilon[order], cuts), strict=True):
+        counts.add(losses)
+    return dict(sorted(groups.items()))
 
 
-def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:
-    """Return quantiles of every group, the most exposed group first."""
-    losses = by_group(epsilon, labels)
-    return _rows({name: (len(values), attained_quantile(values, QUANTILES)) for name, values in losses.items()})
-
-
-def _rows(found: Mapping[str, tuple[int, Floats]]) -> list[charts.GroupRow]:
+def group_rows(groups: Mapping[str, LossCounts], most: float = math.inf) -> list[charts.GroupRow]:
+    """Return quantiles of every group, none above ``most``, the most exposed group first."""
     rows = []
-    for name, (people, quantiles) in found.items():
-        median, q95, top = map(float, quantiles)
-        rows.append(charts.GroupRow(clean(name, 40), people, median, q95, top, people < SMALL_GROUP))
+    for name, counts in groups.items():
+        median, q95, top = np.minimum(counts.quantile(QUANTILES), most).tolist()
+        rows.append(charts.GroupRow(clean(name, 40), counts.people, median, q95, top, counts.people < SMALL_GROUP))
     return sorted(rows, key=lambda row: -row.largest)
 
 
@@ -80,18 +77,13 @@ def groups_section(asked: ReportRequest) -> Iterator[Section]:
         missing = "No grouping was asked for. Pass one label per person to see who carries the loss: "
         yield Section("groups", "Groups", lead=missing + "a ward, a region, a sex.")
     most = asked.statements.most
-    for number, (name, labels) in enumerate(asked.groups.items(), start=1):
+    for number, (name, groups) in enumerate(asked.groups.items(), start=1):
         key, heading = f"groups-{number}", f"Groups by {clean(name, 40)}" if name else "Groups"
-        losses: Mapping[str, Any] = labels if asked.scattered else by_group(asked.epsilon, labels)
         if asked.redact:
-            parts = {g: weighted(one, most) if asked.scattered else (one, None) for g, one in losses.items()}
-            cells = {g: shared_losses(*part) for g, part in parts.items()}
+            cells = {name: shared_losses(*weighted(counts, most)) for name, counts in groups.items()}
             yield _shared_groups({g: c for g, c in cells.items() if c.people >= SMALL_GROUP}, key, heading)
-        elif asked.scattered:
-            sketched = {g: (s.people, np.minimum(s.quantile(QUANTILES), most)) for g, s in losses.items()}
-            yield _all_groups(_rows(sketched), key, heading)
         else:
-            yield _all_groups(group_rows(asked.epsilon, labels), key, heading)
+            yield _all_groups(group_rows(groups, most), key, heading)
 
 
 def _all_groups(rows: list[charts.GroupRow], key: str, heading: str) -> Section:

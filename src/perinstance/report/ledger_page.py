@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perinstance.checked_numbers import positive, probability
-from perinstance.ledger.totals.composed_people import worth
+from perinstance.ledger.totals.everybody import worth
 from perinstance.pairs.kinds import is_bound, weakest
 from perinstance.report import words
 from perinstance.report.ledger_sections import SECTIONS, PageRequest
@@ -83,7 +83,7 @@ def _verdict(asked: PageRequest) -> str:
         if not told:
             return f"No total can be told here: fewer than {SHARED} people would stand behind every number."
         return f"Of {words.people(asked.people)}, {' and '.join(told)}."
-    median, top = asked.overview.totals.quantiles([0.5, 1.0])
+    median, top = asked.overview.totals.quantile([0.5, 1.0])
     about = "" if is_bound(asked.overview.kind) else "about "
     first = f"Half of the {words.people(asked.people)} lost {about or 'at most '}ε = {words.loss(median)} in total; "
     first += f"the most exposed person lost {about}{words.loss(top)}."
@@ -122,7 +122,7 @@ def _cards(asked: PageRequest) -> list[Card]:
         ends = {"Median total": asked.shared.quantile(0.5).high, "95% of the people": asked.shared.quantile(0.95).high}
         cards += [Card(name, grid_text(high), "at most") for name, high in ends.items() if high < math.inf]
     elif asked.people:
-        median, most, top = map(words.loss, asked.overview.totals.quantiles([0.5, 0.95, 1.0]).tolist())
+        median, most, top = map(words.loss, asked.overview.totals.quantile([0.5, 0.95, 1.0]).tolist())
         basic = words.loss(asked.overview.growth[-1].basic)
         cards += [
             Card("Median total", median, "half lost at most this"),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perinstance.auditing.loss_statistics import LossCounts
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.log.charged_releases import ChargedRelease
-from perinstance.ledger.totals.growth import LedgerOverview
-from perinstance.ledger.totals.loss_counts import BudgetUse, LossCounts
+from perinstance.ledger.totals.growth import BudgetUse, LedgerOverview
 from perinstance.ledger.verification import Verification
 from perinstance.pairs.kinds import KINDS
 from perinstance.report import charts, words
@@ -63,7 +63,7 @@ class PageRequest:
     def levels(self, counts: LossCounts) -> list[float]:
         """Return median, 95% and maximum; in a redacted copy the first two, rounded up to what enough people share."""
         if not self.redact:
-            return counts.quantiles([0.5, 0.95, 1.0]).tolist()
+            return counts.quantile([0.5, 0.95, 1.0]).tolist()
         if counts.people < SHARED:
             return [math.inf, math.inf]
         shared = shared_losses(*counts.weighted())

@@ -23,6 +23,7 @@ from perinstance.report.svg import clean
 from perinstance.report.words import release_line
 
 if TYPE_CHECKING:
+    from perinstance.auditing.loss_statistics import LossCounts
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures
 
@@ -70,7 +71,7 @@ class ReportRequest:
     epsilon: Floats
     people: NDArray | None  #: how many have each loss; None: one each, in the order of the table
     worst: list[tuple[int, ExposedPerson]]  #: positions and lines of the most exposed people, the worst first
-    groups: Mapping[str, Any]  #: labels, or sketches by group; by the grouping's name, which is empty for a single one
+    groups: Mapping[str, Mapping[str, LossCounts]]  #: by the grouping's name (empty for a single one) and the group's
     statements: CommonStatements
     error_name: str  #: of the prediction error, with its unit where that is known
     shared: SharedLosses | None  #: what may be shown of the losses in a redacted copy; None in a full one
@@ -120,7 +121,7 @@ class ReportRequest:
 
 
 def weighted(found: Any, most: float) -> tuple[Floats, NDArray | None]:
-    """Return the losses of an audit or a sketch, and how many people have each (None: one); ``most`` bounds them."""
+    """Return the losses of an audit or of counts, and how many people have each (None: one); ``most`` bounds them."""
     found = getattr(found, "sketch", found)
     epsilon, people = found.weighted() if hasattr(found, "weighted") else (np.asarray(found.epsilon, float), None)
     return np.minimum(epsilon, most), people
@@ -144,7 +145,7 @@ def most_exposed(
             top[name] for name in ("epsilon", "leverage", "residual", "person", "kind")
         )
         order, sketches = np.arange(min(count, len(epsilon))), (audit.known.leverage, audit.known.residual)
-        high = [s.quantile(1 - words.STANDS_OUT) if len(s.bins) > 1 else math.inf for s in sketches]
+        high = [s.quantile(1 - words.STANDS_OUT) if len(s.weighted()[0]) > 1 else math.inf for s in sketches]
         why = [words.reason(bool(leverage[i] >= high[0]), bool(abs(residual[i]) >= high[1])) for i in order]
     else:
         epsilon, kinds, names = np.minimum(np.asarray(audit.epsilon, dtype=float), most), audit.pairs.kinds, audit.ids

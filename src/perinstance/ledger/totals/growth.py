@@ -1,4 +1,4 @@
-"""How everybody's totals grew from release to release, and what each release added to them, in one walk.
+"""How everybody's totals grew from release to release, what each release added, and how much of a budget is spent.
 
 Totals are those of all people. How they grew is taken from an even sample when there are many, because each person is
 composed once per release they were in.
@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.auditing.loss_statistics import LossCounts
+from perinstance.ledger.budgets import Budget
 from perinstance.ledger.files.aligned_files import IdBlock
 from perinstance.ledger.log.charged_releases import ChargedRelease
-from perinstance.ledger.totals.composed_people import PersonTotal, blocks_of, exact_total, total_of
-from perinstance.ledger.totals.loss_counts import LossCounts
+from perinstance.ledger.totals.everybody import PersonTotal, blocks_of, exact_total, spent, total_of
 from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import GaussianShift, Pairs
 from perinstance.pairs.kinds import KINDS, Kind
@@ -25,6 +26,7 @@ from perinstance.pairs.kinds import KINDS, Kind
 #: compositions that are made to see how totals grew: of Gaussian shifts, and of anything else
 COMPOSITIONS = {True: 4_000_000, False: 20_000}
 MOST_EXPOSED = 10
+MOST_SPENT = 10  #: people who are named, of those who have spent most
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +129,23 @@ def _exposed(block: IdBlock, total: PersonTotal) -> list[tuple[int, ExposedTotal
         name, kind = block.ids[i].as_py(), KINDS[total.codes[i]]
         found.append((i, ExposedTotal(name, float(total.epsilon[i]), kind, int(counts[i]))))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """Shares of the budget, everybody's counted and the largest by name. Confidential."""
+
+    shares: LossCounts
+    most: tuple[tuple[str, float], ...]  #: ids and shares, the largest first
+
+
+def budget_use(folder: Path, releases: Sequence[ChargedRelease], budget: Budget) -> BudgetUse:
+    """Count everybody's share, and keep the largest."""
+    shares = LossCounts()
+    most: list[tuple[float, str]] = []
+    for ids, cost in spent(folder, releases, budget):
+        share = cost / budget.budget
+        shares.add(share)
+        top = np.argsort(-share, kind="stable")[:MOST_SPENT]
+        most = heapq.nlargest(MOST_SPENT, [*most, *((float(share[i]), ids[int(i)].as_py()) for i in top)])
+    return BudgetUse(shares, tuple((name, share) for share, name in most))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perinstance.ledger.files.aligned_files import placed_pairs
 from perinstance.ledger.files.charge_files import opened
 from perinstance.ledger.log.charged_releases import ChargedRelease, State
-from perinstance.ledger.totals.composed_people import ABSENT, total_of, worth
+from perinstance.ledger.totals.everybody import ABSENT, total_of, worth
 from perinstance.pairs import from_columns
 from perinstance.pairs.kinds import KINDS, Kind
 from perinstance.releases.base.shown_decimals import short_loss_text
