@@ -102,6 +102,7 @@ def test_polars_and_pyarrow_come_back_as_such(people):
 
 def test_statistics_by_hand(people):
     answer = pi.audit(RELEASES[0], *people)
+    assert repr(answer) == "Audit(300 people in the data, PosteriorSample, delta=1e-06)"  # no value
     losses = np.sort(answer.epsilon)
     assert answer.moments(4) == pytest.approx([np.mean(losses**k) for k in (1, 2, 3, 4)])
     assert (
@@ -128,11 +129,6 @@ def test_health_tells_how_the_numbers_were_made(people):
     assert health.largest_leverage == pytest.approx(
         np.max(pi.audit(RELEASES[0], X, y).leverage / (1 + pi.audit(RELEASES[0], X, y).leverage))
     )
-
-
-def test_a_repr_tells_no_value(people):
-    answer = pi.audit(RELEASES[0], *people)
-    assert repr(answer) == "Audit(300 people in the data, PosteriorSample, delta=1e-06)"
 
 
 def test_progress_is_told(people):

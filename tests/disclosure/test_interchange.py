@@ -46,21 +46,6 @@ def test_a_pld_is_pessimistic_and_tight(pairs):
     assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(pairs.epsilon(1e-5)[0]), abs=2 * interval)
 
 
-def test_composed_there_and_here():
-    both = to_pld(PAIRS[0], 1e-3).compose(to_pld(PAIRS[2], 1e-3))
-    here = float((PAIRS[0] + PAIRS[2]).epsilon(1e-5)[0])
-    assert here <= both.get_epsilon_for_delta(1e-5) <= here + 0.02
-
-
-def test_a_gaussian_by_their_own_road():
-    from dp_accounting.pld import privacy_loss_distribution as theirs
-
-    event = to_dp_event(GaussianShift([0.7]))
-    assert isinstance(event, accounting.GaussianDpEvent) and 1 / event.noise_multiplier >= 0.7
-    pld = theirs.from_gaussian_mechanism(event.noise_multiplier, value_discretization_interval=1e-3)
-    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(GaussianShift([0.7]).epsilon(1e-5)[0]), abs=2e-3)
-
-
 def test_events_there_and_back():
     pairs = GaussianShift([0.3]) + LaplaceShift([0.5])
     back = from_dp_event(to_dp_event(pairs))
@@ -117,12 +102,6 @@ def test_what_cannot_be_expressed_is_refused():
         to_pld(GaussianShift([1e4]), 1e-3)
 
 
-def test_a_profile_is_a_function():
-    delta = profile(PAIRS[3])
-    assert delta(0.8) == pytest.approx(float(PAIRS[3].delta(0.8)[0])) and 0 <= delta(-5.0) <= 1
-    assert delta(0.2) > delta(0.4) > delta(3.0)
-
-
 @pytest.mark.parametrize("pairs", PAIRS[:3], ids=lambda p: type(p).__name__)
 def test_profiles_there_and_back(pairs):
     """What comes back is above at every epsilon, near where it is Gaussian, and above in composition too."""
@@ -138,6 +117,10 @@ def test_distributions_of_dp_accounting_come_back():
     from dp_accounting.pld import privacy_loss_distribution as theirs
 
     pld = theirs.from_gaussian_mechanism(2.0, value_discretization_interval=1e-2)
+    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(GaussianShift([0.5]).epsilon(1e-5)[0]), abs=2e-2)
+    both = to_pld(PAIRS[0], 1e-2).compose(pld)  # composed there and here
+    here = float((PAIRS[0] + GaussianShift([0.5])).epsilon(1e-5)[0])
+    assert here <= both.get_epsilon_for_delta(1e-5) <= here + 0.05
     found = from_pld(pld)
     there = pld.get_epsilon_for_delta(1e-6)
     assert float(GaussianShift([0.5]).epsilon(1e-6)[0]) <= float(found.epsilon(1e-6)[0]) <= there * 1.01

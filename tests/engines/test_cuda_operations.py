@@ -16,7 +16,6 @@ from perinstance.engines import Cuda, Local
 from perinstance.engines.cuda import device_source, newton_sums, transfers
 from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.catalogue import FOLDS, LOSS_FOLDS, device_fold
-from perinstance.engines.cuda.device_losses import device_loss
 from perinstance.engines.local import LocalSweep
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
@@ -143,14 +142,14 @@ def test_losses_are_the_processors(loss):
     rng = np.random.default_rng(1)
     eta = rng.normal(size=400) * 8
     y = rng.integers(0, 2, size=400).astype(float) + (0.5 if isinstance(loss, Gamma) else 0.0)
-    there = device_loss(loss)
+    there = newton_sums.device_loss(loss)
     assert there is not None
     value, *derivatives = there(torch.tensor(y), torch.tensor(eta))
     want = loss.value(y, eta)
     np.testing.assert_allclose(value, want, rtol=1e-12, atol=1e-13 * np.abs(want).max())
     for got, want in zip(derivatives, loss.derivatives(y, eta), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-13)
-    assert device_loss(SmoothHinge()) is None
+    assert newton_sums.device_loss(SmoothHinge()) is None
 
 
 @DEVICES

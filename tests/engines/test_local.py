@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perinstance.data import read_table
+from perinstance.data.source import FEW_BYTES, SHARED_BLOCKS, VIEW_BYTES, rows_per_view
 from perinstance.engines import Engine, Local, LocalSweep
 from perinstance.engines.local import ONE_BLAS_THREAD, WORTH_THREADS, blas_libraries, ordered, quiet_libraries
 from perinstance.errors import InvalidInput, InvalidTable
@@ -37,6 +40,16 @@ def test_threads_do_not_change_a_bit(block_bytes):
         rows = np.concatenate(list(sweep.map(lambda block: block.X @ block.X[0])))
         answers.add((gram.tobytes(), rows.tobytes()))
     assert len(answers) == 1
+
+
+@given(st.integers(1, 10**9), st.integers(1, 3000))
+def test_blocks_are_equal_neither_tiny_nor_huge_and_many_enough_to_share(n, d):
+    rows = rows_per_view(n, d)
+    blocks, size = -(-n // rows), 8 * n * (d + 1)
+    assert rows >= 1 and rows * 8 * (d + 1) <= VIEW_BYTES + 8 * (d + 1)
+    if size > SHARED_BLOCKS * FEW_BYTES and n > 10_000:
+        assert blocks >= SHARED_BLOCKS * 0.99
+    assert blocks <= max(1, -(-size // FEW_BYTES))
 
 
 def test_a_fold_is_the_sum_over_blocks_in_row_order():
@@ -206,6 +219,7 @@ def test_ctrl_c_ends_a_sweep_at_once():
     code = """
 import numpy as np, os, threading, time
 from perinstance.data import read_table
+from perinstance.data.source import FEW_BYTES, SHARED_BLOCKS, VIEW_BYTES, rows_per_view
 from perinstance.engines import LocalSweep
 def step(block):
     os.write(1, b"begun\\n")  # in one piece, whatever the other thread writes

@@ -45,8 +45,9 @@ def numbers_in(page: str) -> list[str]:
     return re.findall(r"(?<![\d.])\d[\d,]*\.?\d*(?:e[+-]?\d+)?", text)
 
 
-@pytest.mark.parametrize("n", [50, 130, 900])
-@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize(
+    ("name", "n"), [("posterior", 50), ("posterior", 900), ("output", 130), ("objective", 130), ("adassp", 130)]
+)
 def test_somebody_far_out_is_not_in_the_page(name, n):
     X, y = table(n)
     audit = pi.audit(RELEASES[name], X, y, ids=[f"secret-{i}" for i in range(n)])

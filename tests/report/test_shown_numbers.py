@@ -15,7 +15,7 @@ from perinstance.report import words
 from perinstance.report.figures import ALL_RATES, RATES, attack_curves
 from perinstance.report.words import ODDS_RATE, PRIORS, belief_after_alarm
 
-DISTANCES = np.random.default_rng(0).uniform(0.01, 2.0, size=20)
+DISTANCES = np.random.default_rng(0).uniform(0.01, 2.0, size=6)
 DELTA = 1e-6
 
 

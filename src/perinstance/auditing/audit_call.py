@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.partition_losses import open_folder, scatter
 from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, outsiders_of, read_rows
 from perinstance.auditing.result import Audit
-from perinstance.auditing.scattered_audit import ScatteredAudit
+from perinstance.auditing.scattered_audit import ScatteredAudit, open_folder, scatter
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe, write_losses
 from perinstance.data.checks.identifiers import warn_of_identifiers

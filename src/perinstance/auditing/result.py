@@ -205,30 +205,26 @@ class Audit:
         frame of labels, are put below each other, with their names in a column ``by``.
         """
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-            return self._by_several(groups)
+            names = list(groups if isinstance(groups, Mapping) else getattr(groups, "column_names", groups.columns))
+            if not names:
+                raise InvalidInput("by needs at least one grouping; pass labels, or {'ward': labels}")
+            parts = [self._by_one(groups[name], as_text=True) for name in names]
+            by = np.repeat([str(name) for name in names], [len(part["group"]) for part in parts])
+            columns = {"by": by} | {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        else:
+            columns = self._by_one(groups, as_text=False)
+        return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
+
+    def _by_one(self, groups: Any, as_text: bool) -> dict[str, Any]:
+        """Return the columns of one grouping; labels that are numbers stay numbers, unless they are wanted as texts."""
         groups = self.person_labels(in_order_of(self.flavour, groups, "groups"))
         labels = np.asarray(groups)
         check_labels(labels, len(self))
-        if labels.dtype.kind not in "iub":
+        if as_text or labels.dtype.kind not in "iub":
             texts = label_texts(groups)
-            labels = labels if labels.dtype.kind == "f" and not (texts == MISSING).any() else texts.astype(str)
-        columns = by_group(self.losses, self.pairs.codes, labels)
-        return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
-
-    def _by_several(self, groups: Any) -> Any:
-        """Put several groupings below each other."""
-        names = list(groups) if isinstance(groups, Mapping) else getattr(groups, "column_names", list(groups.columns))
-        if not names:
-            raise InvalidInput("by needs at least one grouping; pass labels, or {'ward': labels}")
-        columns: dict[str, list[Any]] = {}
-        for name in names:
-            groups_of_one = self.person_labels(in_order_of(self.flavour, groups[name], "groups"))
-            check_labels(np.asarray(groups_of_one), len(self))
-            part = by_group(self.losses, self.pairs.codes, label_texts(groups_of_one).astype(str))
-            columns.setdefault("by", []).extend([str(name)] * len(part["group"]))
-            for key, values in part.items():
-                columns.setdefault(key, []).extend(values)
-        return type(self.flavour)(self.flavour.kind).frame({key: np.array(one) for key, one in columns.items()})
+            numbers = not as_text and labels.dtype.kind == "f" and not (texts == MISSING).any()
+            labels = labels if numbers else texts.astype(str)
+        return by_group(self.losses, self.pairs.codes, labels)
 
     def person_labels(self, labels: Any) -> Any:
         """Return one label per person of one per row: that of the first row; those of people stay as they are."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from perinstance.disclosure.interchange import from_dp_event, from_pld, from_profile, profile, to_dp_event, to_pld
 from perinstance.disclosure.published_losses import LossQuantile, PublishedLosses, publish_losses
-from perinstance.disclosure.statement_pages import write_statements
-from perinstance.disclosure.statements import Statement, Wording, statement, together
+from perinstance.disclosure.statements import Statement, Wording, statement, together, write_statements
 from perinstance.disclosure.summaries import registry_entry, regulator_summary, summary_schema
 from perinstance.releases.base.own_row import PublicFacts
 

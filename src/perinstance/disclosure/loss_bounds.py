@@ -98,11 +98,6 @@ def squared_norms(Z: Floats) -> Floats:
     return total
 
 
-def people_of(sweep: Sweep) -> int:
-    """Count the rows."""
-    return int(sweep.fold(lambda block: len(block)))
-
-
 def bounded(noisy: Floats, penalties: Floats, margin: float) -> NoisyLook:
     """Put a look together; its floor is the penalty's or the noisy eigenvalue's, whichever is larger.
 

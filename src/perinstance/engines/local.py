@@ -17,8 +17,7 @@ import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
 from perinstance.data.source import Piece, Source
-from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.protocol import Progress, SourceSweep
+from perinstance.engines.protocol import CellNames, Progress, SourceSweep, checked_step
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block

@@ -12,10 +12,10 @@ from functools import partial
 from inspect import isfunction
 from typing import Any
 
-from perinstance.engines.cuda.device_losses import device_loss
 from perinstance.engines.cuda.newton_sums import (
     classes_there,
     codes_there,
+    device_loss,
     farthest_there,
     gradient_rounding_there,
     gram_there,

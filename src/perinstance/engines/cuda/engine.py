@@ -14,9 +14,8 @@ from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.newton_sums import all_finite
 from perinstance.engines.cuda.transfers import DeviceBlock, Uploads, in_groups, to_host
-from perinstance.engines.first_look import CellNames
 from perinstance.engines.local import ONE_BLAS_THREAD, Local, LocalSweep, available_cores
-from perinstance.engines.protocol import Progress
+from perinstance.engines.protocol import CellNames, Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
