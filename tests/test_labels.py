@@ -128,13 +128,6 @@ def test_composition_odometer_and_filter(drawn, fixed):
             forbidden(text)
 
 
-def test_the_two_that_were_seen():
-    estimate = GaussianShift([0.1], "estimate")
-    assert not analysis.odometer([estimate], fixed_in_advance=True).guarantee
-    assert analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(estimate).kind == "estimate"
-    assert analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(estimate, [False]).kind == "upper"
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_analyses_of_losses(kind):
     pairs = GaussianShift([0.1, 0.3, 0.5], ["exact", kind, "exact"])
@@ -243,15 +236,6 @@ def test_words_beside_upper_bounds_do_not_say_exact():
 def test_words_beside_exact_losses():
     text = " ".join(words_of(audit_of(["exact"] * 60)))
     assert "lost at most" in text and "Exact power" in text and "60 of 60 answers are exact" in text
-
-
-def test_totals_of_estimates_do_not_call_themselves_exact():
-    text = str(analysis.composition([GaussianShift([0.1], "estimate")] * 2))
-    forbidden(text)
-    reading = analysis.odometer([GaussianShift([0.1], "estimate")], fixed_in_advance=True)
-    account = analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(GaussianShift([0.1], "estimate"))
-    for note in (*reading.assumptions, *account.assumptions):
-        forbidden(note)
 
 
 def test_a_recheck_has_the_weaker_of_two_kinds():

@@ -13,7 +13,7 @@ import numpy as np
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, outsiders_of, read_rows
 from perinstance.auditing.result import Audit
-from perinstance.auditing.scattered_audit import ScatteredAudit, open_folder, scatter
+from perinstance.auditing.scattered_audit import open_folder, scatter
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe, write_losses
 from perinstance.data.checks.identifiers import warn_of_identifiers
@@ -165,8 +165,7 @@ def _audited(
             who = engine.sweep(_outsiders(release, outsiders, table, **more), progress)
         about: dict[str, Any] = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
         if folder is not None:
-            known = scatter(**about, sweep=sweep, who=who, folder=folder)
-            scattered: Any = ScatteredAudit.of(known, who, **about, folder=folder)
+            scattered: Any = scatter(**about, sweep=sweep, who=who, folder=folder)
             return scattered  # only where a folder was named
         found = Audit.of(walk_people(**about, sweep=sweep, who=who), who, **about, **more)
     if out is not None:

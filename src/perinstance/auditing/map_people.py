@@ -148,18 +148,13 @@ def answer_open(
             if pair is None or pair.kind != "exact":
                 sums = table_sums(fit, sweep) if sums is None else sums
                 pair = group_pairs(release, fit, person.X, person.y, inside=inside, sweep=sums)
-            pairs.append(infinite_as(pair, first.pairs))
+            if not isinstance(pair, type(first.pairs)):  # another type stands for an infinite loss
+                pair = GeneralGaussian([[np.inf]], [[np.inf]], pair.codes)
+            pairs.append(pair)
             sweep.tell("refit", i + 1, len(first.leverage))
         return People(first.leverage, first.residual, type(first.pairs).concatenate(pairs))
 
     return by_number_of_rows(rows, lambda singles: release.refine(fit, sweep, singles, inside), several)
-
-
-def infinite_as(pair: Pairs, like: Pairs) -> Pairs:
-    """Return a group's pair as one of the type of the others; another type stands for an infinite loss."""
-    if isinstance(pair, type(like)):
-        return pair
-    return GeneralGaussian([[np.inf]], [[np.inf]], pair.codes)
 
 
 def walk_people(

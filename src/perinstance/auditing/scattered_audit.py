@@ -138,11 +138,8 @@ def open_folder(out: str | os.PathLike[str]) -> Path:
 
 def scatter(
     release: Release, fit: Any, sweep: TableSweep, who: DaskSweep, inside: bool, delta: float, folder: Path
-) -> tuple[PeopleSketch, int]:
-    """Have every partition of ``who`` answered and written; ``sweep`` is the table of the fit.
-
-    Return everybody's sketch, and how many people were answered one by one.
-    """
+) -> ScatteredAudit:
+    """Have every partition of ``who`` answered and written; ``sweep`` is the table of the fit."""
     step = WriteLosses(release, fit, delta, inside, folder, CellNames.of(who.source))
     try:
         if who.source.has_ids:
@@ -173,7 +170,8 @@ def scatter(
             with contextlib.suppress(OSError):
                 part_path(folder, number).unlink()
         raise
-    return found, refined
+    rows = None if who.n_rows == sum(found.rows) else who.n_rows
+    return ScatteredAudit(release, fit, delta, inside, who.n_features, folder, found, who.source, refined, rows)
 
 
 def refuse_repeated_ids(sweep: DaskSweep, ahead: int) -> None:
@@ -238,13 +236,6 @@ class ScatteredAudit:
     source: Source
     refined: int = 0
     n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
-
-    @classmethod
-    def of(cls, found: tuple[PeopleSketch, int], who: DaskSweep, **about: Any) -> ScatteredAudit:
-        """Take what ``scatter`` returns for the people of ``who``; ``about`` are the other fields."""
-        known, refined = found
-        about["n_rows"] = None if who.n_rows == sum(known.rows) else who.n_rows
-        return cls(known=known, refined=refined, n_features=who.n_features, source=who.source, **about)
 
     def __len__(self) -> int:
         return sum(self.rows)
