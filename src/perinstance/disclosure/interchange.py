@@ -178,12 +178,14 @@ def to_pld(pairs: Pairs, interval: float = 1e-3) -> Any:
 
     def pmf(direction: Direction) -> Any:
         most = 16  # multiples, until delta is next to nothing
-        while float(_profile(pairs, np.array([most * interval]), direction)[0]) > BEYOND_SUPPORT:
+        while float(pairs.delta(most * interval, direction)[0]) > BEYOND_SUPPORT:
             most *= 2
             if most > LARGEST_SUPPORT:
                 raise InvalidInput("the losses are too large for this interval; pass a larger one, such as a hundredth")
         steps: Any = np.arange(-most, most + 1)
-        deltas = np.minimum.accumulate(np.clip(_profile(pairs, steps * interval, direction) * PROFILE_UP, 0.0, 1.0))
+        many = type(pairs).concatenate([pairs] * len(steps))
+        deltas = np.clip(np.asarray(many.delta(steps * interval, direction)) * PROFILE_UP, 0.0, 1.0)
+        deltas = np.minimum.accumulate(deltas)
         return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps, deltas)
 
     return PrivacyLossDistribution(pmf("with"), pmf("without"))
@@ -204,11 +206,6 @@ def from_pld(pld: Any, at: float = 1e-6) -> Pairs:
         return min(max(float(pld.get_delta_for_epsilon(epsilon)), 0.0), 1.0)  # sums of theirs may round beyond
 
     return from_profile(stated, at)
-
-
-def _profile(pairs: Pairs, epsilons: Floats, direction: Direction) -> Floats:
-    many = type(pairs).concatenate([pairs] * len(epsilons))
-    return np.asarray(many.delta(epsilons, direction))
 
 
 def _refuse_unfit(pairs: Pairs, where: str) -> None:

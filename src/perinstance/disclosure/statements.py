@@ -116,7 +116,14 @@ class Statement(ShownAsTable):
 
     def sentences(self, wording: Wording | None = None) -> tuple[str, ...]:
         """Return the statement in words, one paragraph each."""
-        words, numbers = Wording.english() if wording is None else wording, self._numbers()
+        words, facts = Wording.english() if wording is None else wording, self.facts
+        numbers = {
+            "factor": _factor(self.epsilon),
+            "epsilon": loss_text(self.epsilon),
+            "delta": declared_text(self.delta),
+            "y_bound": "" if facts.y_bound is None else declared_text(facts.y_bound),
+            "people": "" if facts.people is None else f"{facts.people:,}",
+        }
         told = [words.say("what", published=self.published)]
         if self.releases > 1:
             told.append(words.say("composed", count=f"{self.releases:,}"))
@@ -135,16 +142,6 @@ class Statement(ShownAsTable):
         """Return the statement as plain text."""
         words = Wording.english() if wording is None else wording
         return "\n\n".join([words.say("title"), *self.sentences(words)]) + "\n"
-
-    def _numbers(self) -> dict[str, str]:
-        facts = self.facts
-        return {
-            "factor": _factor(self.epsilon),
-            "epsilon": loss_text(self.epsilon),
-            "delta": declared_text(self.delta),
-            "y_bound": "" if facts.y_bound is None else declared_text(facts.y_bound),
-            "people": "" if facts.people is None else f"{facts.people:,}",
-        }
 
 
 def statement(

@@ -29,11 +29,9 @@ def regulator_summary(published: Any, losses: PublishedLosses | None = None) -> 
     ``published`` is a fitted release or a published model (``perinstance.load_model``), ``losses`` what
     ``publish_losses`` put out about it, if it did.
     """
-    if hasattr(published, "losses"):
-        raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
+    document = _document(published)
     if losses is not None and not isinstance(losses, PublishedLosses):
         raise InvalidInput(f"losses must be what publish_losses gave, got {type(losses).__name__}; others stay inside")
-    document = published.document if hasattr(published, "document") else document_of(published)
     promise = document["promise"]
     if losses is not None and losses.method != document["method"]:
         raise InvalidInput(f"these are losses of {losses.method}, and {document['method']} published this model")
@@ -49,6 +47,13 @@ def regulator_summary(published: Any, losses: PublishedLosses | None = None) -> 
         "numbers_published": _count(document["model"]) + _count(document["released"]),
         "losses_published": None if losses is None else losses.summary(),
     }
+
+
+def _document(published: Any) -> dict[str, Any]:
+    """Return what a fitted release, or a published model, tells everybody."""
+    if hasattr(published, "losses"):
+        raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
+    return published.document if hasattr(published, "document") else document_of(published)
 
 
 def _count(value: Any) -> int:
@@ -71,9 +76,7 @@ def registry_entry(published: Any) -> dict[str, Any]:
 
     ``published`` is a fitted release or a published model (``perinstance.load_model``) that promises something.
     """
-    if hasattr(published, "losses"):
-        raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
-    document = published.document if hasattr(published, "document") else document_of(published)
+    document = _document(published)
     promise = document["promise"]
     if promise is None:
         raise InvalidInput(
