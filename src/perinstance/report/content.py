@@ -12,9 +12,14 @@ import numpy as np
 from perinstance.auditing.loss_statistics import QUANTILE_ERROR
 from perinstance.pairs.kinds import KINDS, is_bound
 from perinstance.report import words
-from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
+from perinstance.report.figures import (
+    accuracy_section,
+    attack_section,
+    distribution_section,
+    noise_section,
+    plane_section,
+)
 from perinstance.report.group_lines import groupings, groups_section
-from perinstance.report.leverage_plane import plane_section
 from perinstance.report.page import Card, Page, Section, SectionTable, refuse_few
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.reported_losses import MOST_EXPOSED, CommonStatements, ReportRequest, most_exposed, weighted
