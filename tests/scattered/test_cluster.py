@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 def people():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=[*FEATURES, "y"])
-    frame.loc[[17, 4000], "a"] = [900.0, -3e4]  # two who hold up a direction: answered one by one
+    frame.loc[[17, 4000], "a"] = [900.0, -3e5]  # the second holds up a direction: answered one by one
     frame["id"] = [f"p{k:05d}" for k in range(N)]
     frame["ward"] = rng.choice(["north", "south", None], N)
     frame["ill"] = np.where(frame["y"] + frame["b"] > 0, "yes", "no")
