@@ -26,10 +26,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.ratio import Ratio
-from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.releases.promises.window import Window, simulated
+from perinstance.sampling import FixedRows
 
 Floats = NDArray[np.float64]
 
@@ -143,7 +143,8 @@ class Bench:
         plan = slope_mechanism.spend(epsilon, DELTA, self.box.x_bound, ROUNDS)
         found = []
         for repeat in range(repeats):
-            window = FloatWindow(ArraySweep(X, sign), np.random.default_rng([77, repeat]))
+            rows = FixedRows(X, sign, np.ones(len(X), dtype=bool))
+            window = Window(rows, simulated(np.random.default_rng([77, repeat])))
             theta = slope_mechanism.run(plan, window).theta
             found.append(score(self.rows[test], self.table.y[test], theta))
         means, spread = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(repeats)

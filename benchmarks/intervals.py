@@ -23,16 +23,17 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from perinstance.folds.sweep import ArraySweep
 from perinstance.inference.equation import Estimated
 from perinstance.inference.table import _half_widths
 from perinstance.releases.adassp import estimator as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.robust_stage import weighted
 from perinstance.releases.logistic import estimator as logistic_intervals
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import gaussian_distance
-from perinstance.releases.promises.window import FloatWindow, weighted
+from perinstance.releases.promises.window import Window, simulated
+from perinstance.sampling import FixedRows
 
 Floats = NDArray[np.float64]
 DELTA, SPREAD, Z = 1e-6, 0.15, 1.959963984540054
@@ -68,6 +69,11 @@ def rows(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
     if kind == "t3":
         X /= np.sqrt(rng.chisquare(3, n) / 3)[:, None]
     return X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
+
+
+def present(X: Floats, y: Floats) -> FixedRows:
+    """Rows in units, none of them missing."""
+    return FixedRows(X, y, np.ones(len(y), dtype=bool))
 
 
 def scatter(X: Floats, kind: str, rng: np.random.Generator) -> Floats:
@@ -125,7 +131,7 @@ def adassp(
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         y = np.clip(X @ beta + scatter(X, noise, rng), -1, 1)
-        published = adassp_mechanism.run(plan, FloatWindow(ArraySweep(Z1, y), rng))
+        published = adassp_mechanism.run(plan, Window(present(Z1, y), simulated(rng)))
         solved = adassp_intervals.equation(published, plan, about == "population").solved()
         return solved, beta if about == "population" else (inverse @ (Z1.T @ y))[:d], best
 
@@ -147,7 +153,7 @@ def logistic(n: int, d: int, epsilon: float, x: str = "well", tables: int = 400)
 
     def draw() -> tuple[Estimated, Floats, Floats]:
         sign = np.where(rng.uniform(size=n) < p, 1.0, -1.0)
-        published = slope_mechanism.run(plan, FloatWindow(ArraySweep(Z1, sign), rng))
+        published = slope_mechanism.run(plan, Window(present(Z1, sign), simulated(rng)))
         return logistic_intervals.equation(box, plan, published).solved(), theta[:d], reference
 
     return cell(f"logistic, population: n={n:,} d={d} eps={epsilon:g} rows {x}", tables, d, draw)
@@ -177,7 +183,7 @@ def clipped_truth() -> Floats:
 def table_root(published: adassp_mechanism.Published, rows: Floats, y: Floats) -> Floats:
     """The table's own answer to the question that robust intervals ask, without noise, in units."""
     frame, bought = published.frame, published.bought
-    Z, theta = frame.free_rows(rows, np.ones(len(y), bool)), published.bought.theta
+    Z, theta = frame.free_rows(present(rows, y)), published.bought.theta
     short = np.minimum(1.0, frame.x_bound / np.linalg.norm(Z, axis=1))[:, None]
     slope = (Z * short).T @ (Z * short)
     for _ in range(6):
@@ -199,7 +205,7 @@ def costs(n: int, tables: int, robust: bool = False, about: str = "population", 
         e = Z1 * (y - Z1 @ (inverse @ (Z1.T @ y)))[:, None]
         reference = np.sqrt(np.diag(inverse @ (e.T @ e) @ inverse))[:5]
         seen = box.rows(X, y)
-        published = adassp_mechanism.run(plan, FloatWindow(ArraySweep(seen.X, seen.y), rng))
+        published = adassp_mechanism.run(plan, Window(seen, simulated(rng)))
         known = adassp_intervals.known(plan, published, about)
         truth = declared
         if about == "table":

@@ -28,8 +28,7 @@ from perinstance.sampling import (
     noisy_eigenvalue,
 )
 from perinstance.sampling.grid_draw import quantum
-from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.ideal_laws import Ideal
+from perinstance.sampling.ideal_laws import Ideal, settle
 from perinstance.sampling.random_bits import SystemBits
 
 

@@ -29,11 +29,11 @@ from scipy.special import expit
 from scipy.stats import norm, rankdata
 from sklearn import datasets
 
-from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import gaussian_distance
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.releases.promises.window import Window, simulated
+from perinstance.sampling import FixedRows
 
 Floats = NDArray[np.float64]
 Scores = dict[str, list[Floats]]  # of each setting, one array of draws per split
@@ -200,9 +200,8 @@ def ours(X: Floats, y: Floats, epsilon: float, draws: int) -> tuple[float, float
     plan = slope_mechanism.spend(epsilon, DELTA, box.x_bound, 30)
     found, losses = [], []
     for number, (fit, held) in enumerate(splits(len(y))):
-        windows = (
-            FloatWindow(ArraySweep(rows[fit], sign[fit]), np.random.default_rng([9, number, k])) for k in range(draws)
-        )
+        seen = FixedRows(rows[fit], sign[fit], np.ones(len(fit), dtype=bool))
+        windows = (Window(seen, simulated(np.random.default_rng([9, number, k]))) for k in range(draws))
         eta = rows[held] @ np.column_stack([slope_mechanism.run(plan, window).theta for window in windows])
         found.append(auc(eta, y[held]))
         losses.append(np.mean(np.logaddexp(0.0, eta) - y[held][:, None] * eta))

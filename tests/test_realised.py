@@ -19,7 +19,7 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
 from perinstance.releases.descent.clipped_steps import OwnClips, SummedGradients, objective_of
-from perinstance.releases.promises.replays import asked
+from perinstance.releases.promises.window import asked
 
 mp.mp.dps = 60
 A3 = [[2.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 3.0]]
@@ -156,7 +156,8 @@ def test_every_draw_of_adassp(release):
     run = partial(mechanism.run, model._plan(box))
 
     def log_of(keep):
-        return mp.fsum(log_normal(*draw) for draw in asked(run, box.rows(X[keep], y[keep]), model._answers()))
+        drawn = asked(run, box.rows(X[keep], y[keep]), model._answers())
+        return mp.fsum(log_normal(values, sums.center, sums.scale) for values, sums in drawn)
 
     whole = log_of(np.ones(30, dtype=bool))
     for i in (0, 7, 28):
@@ -174,9 +175,10 @@ ADAOPS = [
 def adaops_density(model, box, X, y):
     """Write down, with 60 digits, the density of everything that AdaOPS drew, from these rows."""
     units, spent, at = box.rows(X, y), plan(model._request(box)), model._coordinates(box)
-    rows = at.rows(units.X, units.y, units.present)
+    rows = at.rows(units)
     Z, t = mp.matrix(rows.X.tolist()), mp.matrix(rows.y.tolist())
-    total = mp.fsum(log_normal(*one) for one in asked(partial(mechanism.run, spent.first), units, model._answers()))
+    first = asked(partial(mechanism.run, spent.first), units, model._answers())
+    total = mp.fsum(log_normal(values, sums.center, sums.scale) for values, sums in first)
     G = Z.T * Z
     H = G + mp.mpf(model.lambda_) * mp.eye(Z.cols)
     theta = mp.lu_solve(H, Z.T * t)

@@ -254,7 +254,7 @@ def test_units_change_nothing_but_the_unit():
         box = pi.AdaSSP(1.0, 1e-6, [(-c, c) for c in columns], (-outcome, outcome))
         plan = box._plan(box._box(D))
         rows = box._box(D).rows(X * columns, Y * outcome)
-        window = cells.FloatWindow(cells.ArraySweep(rows.X, rows.y), np.random.default_rng(1))
+        window = cells.Window(rows, cells.simulated(np.random.default_rng(1)))
         known = cells.adassp_intervals.known(plan, cells.adassp_mechanism.run(plan, window), "population")
         return known.solved
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.releases.promises.window import Window, simulated
 
 RNG = np.random.default_rng(44)
 N, D = 4000, 3
@@ -42,7 +42,7 @@ def test_what_one_row_moves_is_what_it_is_charged_with(x_bound, intercept):
         return Z.T @ Z
 
     everybody = np.ones(40, dtype=bool)
-    scale = release._run(box, FloatWindow(pi.folds.sweep.ArraySweep(np.zeros((1, box.d)), np.zeros(1)))).noise
+    scale = release._run(box, Window(box.rows(X, y), simulated())).noise
     assert audit.pairs.kind == "exact" and audit.losses.max() <= 1.0
     for i in range(0, 40, 9):
         moved = np.linalg.norm(center(everybody) - center(np.arange(40) != i)) / scale

@@ -59,7 +59,7 @@ def compare(sample, moved, i, truth, A, rel, size):
     assert np.isfinite(sample.epsilon[i]) and np.isfinite(moved.epsilon[i])
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(tables(), st.sampled_from([1e-6, 0.1, 1.0, 1e3]), st.booleans())
 @example((np.array([[0.0]]), np.array([1.0])), 1.0, False)
 @example((np.array([[1e4, 0.0], [0.0, 0.0]]), np.array([1.0, 2.0])), 1e-6, True)
@@ -72,7 +72,7 @@ def test_ridge_on_awkward_tables(table, alpha, intercept):
     check(X, y, alpha, intercept, np.eye(X.shape[1] + intercept), EXACT_PARAMETER)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(tables(), st.booleans())
 @example((np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([1.0, 2.0, 3.0])), False)
 @example((np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([1.0, 3.0])), False)
@@ -133,7 +133,7 @@ def test_leverage_near_one_keeps_its_digits(distance_from_one, intercept):
         assert moved.pairs.distance[i] == pytest.approx(distance(truth, np.eye(4 + intercept)), rel=1e-7)
 
 
-@pytest.mark.parametrize("kappa", [1e3, 1e5, 1e6, 1e7, 1e8])
+@pytest.mark.parametrize("kappa", [1e3, 1e6, 1e8])
 @pytest.mark.parametrize("alpha", [0.0, 1e-20])
 def test_collinear_designs_up_to_condition_1e8(kappa, alpha):
     """Leverages to 1e-6 relative, and the reported error is not smaller than the true one."""

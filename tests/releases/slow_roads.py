@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import beta
 
-from perinstance.folds.sweep import ArraySweep
 from perinstance.releases.adaops.mechanism import Request, plan, run
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.sampling import FixedRows
 
 
 def posterior_delta(mu: float, rho: float, epsilon: float, direction: str) -> float:
@@ -47,12 +45,46 @@ class Pinned:
         return ask
 
 
+class Plain:
+    """A window's questions in plain numpy, answered without noise."""
+
+    def __init__(self, rows):
+        """``rows`` are fixed rows, or rows and targets; a row of zeros is an absent person."""
+        self.rows = rows if isinstance(rows, FixedRows) else FixedRows(*rows, rows[0].any(axis=1))
+        self.d = self.rows.X.shape[1]
+
+    def mapped(self, rows_of, d):
+        return Plain(rows_of(self.rows))
+
+    def sums(self, of, scales):
+        return of(self.rows).sum(axis=0)
+
+    def outer(self, of, scale, known=None):
+        S = of(self.rows)
+        G = S.T @ S
+        if known is not None:
+            G[-1, -1] = known
+        return G
+
+    def count(self, scale):
+        return len(self.rows.y)
+
+    def eigenvalue(self, scale):
+        return np.linalg.eigvalsh(self.rows.X.T @ self.rows.X)[0]
+
+    def log_size(self, ridge, x_bound, y_bound, scale):
+        return np.log(y_bound + x_bound * np.linalg.norm(self.posterior(ridge, None)))
+
+    def posterior(self, ridge, gamma):
+        X, y = self.rows.X, self.rows.y
+        return np.linalg.solve(X.T @ X + ridge * np.eye(self.d), X.T @ y)
+
+
 class Watched:
     """Two worlds seen without noise: answers with noise around the first, sums ``log p/q`` (first over second)."""
 
     def __init__(self, worlds, rng, losses=None):
-        """``worlds`` are rows and targets, or windows."""
-        self.worlds = [w if hasattr(w, "gram") else FloatWindow(ArraySweep(*w)) for w in worlds]
+        self.worlds = [w if isinstance(w, Plain) else Plain(w) for w in worlds]
         self.rng, self.losses, self.d = rng, [] if losses is None else losses, self.worlds[0].d
 
     def answer(self, mine, theirs, scale):
@@ -61,36 +93,27 @@ class Watched:
         return answer
 
     def __getattr__(self, name):
-        return lambda *asked: self.answer(*(getattr(w, name)(*asked) for w in self.worlds), asked[-1])
-
-    def framed(self, frame):
-        return type(self)([w.framed(frame) for w in self.worlds], self.rng, self.losses)
+        return lambda *asked: self.answer(*(getattr(w, name)(*asked) for w in self.worlds), np.asarray(asked[-1]))
 
     def mapped(self, rows_of, d):
         return type(self)([w.mapped(rows_of, d) for w in self.worlds], self.rng, self.losses)
 
-    def gram(self, scale, known=None):
-        return self.matrix([w.gram(scale) for w in self.worlds], scale, known)
-
-    def meat(self, *asked):
-        return self.matrix([w.meat(*asked) for w in self.worlds], asked[-1])
-
-    def matrix(self, worlds, scale, known=None):
-        rows, columns = np.triu_indices(self.d)
-        kept = np.arange(len(rows)) < len(rows) - (known is not None)
-        rows, columns = rows[kept], columns[kept]
-        full = np.full((self.d, self.d), 0.0 if known is None else known)
-        mine, theirs = (w[rows, columns] for w in worlds)
-        full[rows, columns] = self.answer(mine, theirs, np.where(rows == columns, scale, scale / np.sqrt(2)))
+    def outer(self, of, scale, known=None):
+        full, theirs = (w.outer(of, scale, known) for w in self.worlds)
+        rows, columns = (part[: None if known is None else -1] for part in np.triu_indices(len(full)))
+        scales = np.where(rows == columns, scale, scale / np.sqrt(2))
+        full[rows, columns] = self.answer(full[rows, columns], theirs[rows, columns], scales)
         full[columns, rows] = full[rows, columns]
         return full
 
     def posterior(self, ridge, gamma):
-        theta = FloatWindow(self.worlds[0]._rows, self.rng).posterior(ridge, gamma)
-        for window, sign in zip(self.worlds, (1, -1), strict=True):
-            H = window.gram(0.0) + ridge * np.eye(self.d)
-            off = theta - window.posterior(ridge, gamma)
-            self.losses.append(sign * (np.linalg.slogdet(H)[1] - gamma * off @ H @ off) / 2)
+        H = [w.rows.X.T @ w.rows.X + ridge * np.eye(self.d) for w in self.worlds]
+        centers = [w.posterior(ridge, gamma) for w in self.worlds]
+        noise = np.linalg.solve(np.linalg.cholesky(H[0]).T, self.rng.standard_normal(self.d))
+        theta = centers[0] + noise / np.sqrt(gamma)
+        for matrix, center, sign in zip(H, centers, (1, -1), strict=True):
+            off = theta - center
+            self.losses.append(sign * (np.linalg.slogdet(matrix)[1] - gamma * off @ matrix @ off) / 2)
         return theta
 
 
@@ -99,7 +122,7 @@ def losses_watched(mechanism, pair, draws):
     found = []
     for seed, worlds in enumerate((pair, pair[::-1])):
         rng = np.random.default_rng(seed)
-        windows = [FloatWindow(ArraySweep(*w)) for w in worlds]
+        windows = [Plain(w) for w in worlds]
         found.append(np.empty(draws))
         for i in range(draws):
             window = Watched(windows, rng)
@@ -109,7 +132,7 @@ def losses_watched(mechanism, pair, draws):
 
 
 def whole_profile(
-    request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 41, spent=None
+    request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 31, spent=None
 ):
     """Exact delta, both directions, of the whole AdaOPS on one pair of neighbours: quadrature over its noisy numbers.
 
@@ -157,14 +180,3 @@ def whole_profile(
                     total += w0 * w1 * w2 * posterior_delta(mu, rho, left, direction)
         totals[direction] = total
     return totals
-
-
-def hockey_stick_lower_bound(first: np.ndarray, second: np.ndarray, epsilon: float, miss: float = 1e-3) -> float:
-    """A lower bound on ``P(L > epsilon) - e^epsilon Q(L > epsilon)`` from losses drawn under P and under Q.
-
-    Clopper and Pearson on each probability; wrong with probability at most ``miss``.
-    """
-    a, b = int((first > epsilon).sum()), int((second > epsilon).sum())
-    low = beta.ppf(miss / 2, a, len(first) - a + 1) if a else 0.0
-    high = beta.ppf(1 - miss / 2, b + 1, len(second) - b) if b < len(second) else 1.0
-    return float(low - np.exp(epsilon) * high)

@@ -68,15 +68,6 @@ def test_missing_bounds_are_an_error_and_never_guessed(release, table):
             release(**bounds).fit(*table)
 
 
-@pytest.mark.parametrize("release", [pi.AdaSSP, pi.AdaOPS])
-@pytest.mark.parametrize(
-    "wrong", [{"epsilon": 0.0}, {"epsilon": -1}, {"delta": 0.0}, {"delta": 1.0}, {"epsilon": "much"}], ids=str
-)
-def test_impossible_promises_are_refused(release, wrong, table):
-    with pytest.raises(InvalidInput):
-        release(x_bound=1.0, y_bound=1.0, **wrong).fit(*table)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

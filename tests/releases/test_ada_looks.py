@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,42 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perinstance.folds.sweep import ArraySweep
-from perinstance.releases.adaops.coordinates import Coordinates, first_rounds
-from perinstance.releases.adassp.mechanism import PASSED, Round, estimate, noisy_gram, posterior_mean
+from perinstance.releases.adaops.mechanism import FIRST, ROUNDS, Coordinates
+from perinstance.releases.adassp.mechanism import PASSED, Round, estimate, noisy_gram, posterior_mean, spend
 from perinstance.releases.base.row_sums import halvings
 from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.looks import ColumnLook, Look, Opening, common, opening, standardised
-from perinstance.releases.promises.window import ExactWindow, FloatWindow
+from perinstance.releases.promises.window import Window, simulated
 from perinstance.sampling import fixed_rows
 
+from .slow_roads import Plain
+
 units = st.floats(-1.0, 1.0)
-
-
-def exact_window(row, y, bound):
-    """A window on one person alone that answers without noise."""
-    rows = fixed_rows(row, y, bound, 1.0)
-    return ExactWindow(rows, answer=lambda center, scales: np.array([float(v) for v in center]))
 
 
 @given(arrays(float, (1, 3), elements=units), units, st.booleans(), st.floats(0.01, 2.0))
 @settings(max_examples=60)
 def test_nobody_moves_a_look_further_than_its_distance(row, v, intercept, length):
-    """By the exact window itself, and no less than the formula that people are charged with."""
-    bound, y = np.sqrt(3.0) * (1 + 2.0**-30), np.array([v])
-    window = exact_window(row, y, bound)
+    """In exact numbers: what one person adds to the totals, over the noise."""
+    bound = np.sqrt(3.0) * (1 + 2.0**-30)
+    person = fixed_rows(row, np.array([v]), bound, 1.0)
     for n_public in (None, 7):
         look = Look(3, bound, intercept, n_public, 0.2)
-        moved = float(((window.totals(3, bound, look.scales()) / look.scales()) ** 2).sum())
-        assert moved <= 0.2**2
-        assert moved <= look.squares(row, y)[0] * 0.2**2 * (1 + 1e-9)
+        assert squared_distance(look.moves(person), look.scales()) <= Fraction(0.2) ** 2
     columns = ColumnLook(3, intercept, bound, 0.1)
     asked = columns.frame(length)
-    scales = columns.scales(asked)
-    moved = float(((window.framed(asked).column_totals(scales) / scales) ** 2).sum())
-    assert moved <= 0.1**2
-    shortened = asked.clipped_rows(row, np.array([True]))
-    assert moved <= columns.squares(asked, shortened)[0] * (1 + 1e-9) + 1e-9
+    assert squared_distance(columns.moves(person, asked), columns.scales(asked)) <= Fraction(0.1) ** 2
+
+
+def squared_distance(moves, scales):
+    return sum((Fraction(u) / Fraction(s)) ** 2 for u, s in zip(moves[0], scales, strict=True))
 
 
 @given(arrays(float, (3, 3), elements=units), arrays(float, 3, elements=units), st.integers(0, 10**6), st.booleans())
@@ -54,18 +48,19 @@ def test_rows_of_adaops_keep_its_bounds_whatever_was_published(X, y, seed, inter
     """In integers; each from its own row alone; and a row that counts for less keeps its linear relation."""
     rng = np.random.default_rng(seed)
     box = box_of([(-1.0, 1.0)] * 3, 1.0, 3, intercept)
-    first = first_rounds(1.0, 1e-6, box, 7)
-    at = Coordinates.look(first, FloatWindow(ArraySweep(np.zeros((1, box.d)), np.zeros(1)), rng))
+    first = spend(1.0, 1e-6, box, None, ROUNDS, 7, part=FIRST)
+    nobody = box.rows(np.zeros((0, 3)), np.zeros(0))
+    at = Coordinates.look(first, Window(nobody, simulated(rng)))
     units_ = box.rows(X, y)
-    seen = at.rows(units_.X, units_.y, units_.present)
+    seen = at.rows(units_)
     exactly = [[Fraction(v) for v in row] for row in seen.X]
     assert all(sum(v * v for v in row) <= Fraction(at.x_bound) ** 2 for row in exactly)
     assert (np.abs(seen.y) <= 1.0).all()
     for i in range(3):
-        alone = at.rows(units_.X[i : i + 1], units_.y[i : i + 1], units_.present[i : i + 1])
+        alone = at.rows(units_.picked(slice(i, i + 1)))
         assert (alone.X[0] == seen.X[i]).all() and alone.y[0] == seen.y[i]
     residual = (units_.y - units_.X @ at.first.coef) / at.half
-    free = at.frame.free_rows(units_.X, units_.present)
+    free = at.frame.free_rows(units_)
     kept = np.abs(residual) < 1.0
     lengths = np.linalg.norm(free, axis=1)
     shorter = np.minimum(1.0, at.x_bound / np.maximum(lengths, 1e-300))
@@ -82,12 +77,12 @@ def test_halvings_are_a_logarithm(rows):
 
 def read(X, y, intercept=True, n_public=None, distance=50.0):
     """Look twice at so many people that noise does not matter, and leave it out."""
-    d, bound, window = X.shape[1], np.sqrt(X.shape[1]), FloatWindow(ArraySweep(X, y))
+    d, bound, window = X.shape[1], np.sqrt(X.shape[1]), Plain((X, y))
     look = Look(d, bound, intercept, n_public, distance)
-    found = opening(look, window.totals(d, bound, look.scales()))
+    found = opening(look, window.sums(look.moves, look.scales()))
     columns = ColumnLook(d, intercept, bound, distance)
     asked = columns.frame(found.length)
-    totals = window.framed(asked).column_totals(columns.scales(asked))
+    totals = window.sums(partial(columns.moves, frame=asked), columns.scales(asked))
     return found, standardised(columns, found, asked, totals)
 
 

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
-from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.releases.adaops.estimator import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.promises.window import FloatWindow
+from perinstance.releases.promises.window import Window, published_before, simulated
 
 # Half of these rows are clipped, on purpose; audits warn the curator of that.
 pytestmark = pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")
@@ -58,10 +57,10 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     box = release._box(3)
     spent, at, units = plan(release._request(box)), audit.fit.at, seen_by(release, X, y)
     theirs = units if inside else seen_by(release, *new)
-    everyone, asked = (at.rows(one.X, one.y, one.present) for one in (units, theirs))
-    window = Recorded(FloatWindow(ArraySweep(theirs.X, theirs.y)), answers=at.first)
+    everyone, asked = at.rows(units), at.rows(theirs)
+    window = Recorded(theirs, published_before(answers(at.first)))
     adassp_mechanism.run(spent.first, window)
-    first = window.squares[0]
+    first = window.squares
     for i in range(0, len(asked.y), 7 if inside else 1):
         keep = np.arange(60) != i if inside else np.ones(60, dtype=bool)
         A, b = everyone.X[keep], everyone.y[keep]
@@ -134,9 +133,9 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_
     # what a run really moves for each person, at the estimates and coordinates it really had, is no more
     seen = seen_by(release, X, y)
     for seed in range(20):
-        window = Recorded(FloatWindow(ArraySweep(seen.X, seen.y), np.random.default_rng(seed)))
+        window = Recorded(seen, simulated(np.random.default_rng(seed)))
         adassp_mechanism.run(release._plan(release._box(3)), window)
-        assert (np.sqrt(window.squares[0]) <= audit.pairs.distance).all()
+        assert (np.sqrt(window.squares) <= audit.pairs.distance).all()
 
 
 @both_bounds
@@ -152,9 +151,9 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted,
     assert (reading.losses <= bound.losses * (1 + 1e-9)).all()
     # the same by the window that records what everybody moves, at the same answers
     spent, seen = release._plan(release._box(3)), seen_by(release, X, y)
-    window = Recorded(FloatWindow(ArraySweep(seen.X, seen.y)), answers=reading.fit.run)
+    window = Recorded(seen, published_before(answers(reading.fit.run)))
     again = adassp_mechanism.run(spent, window)
-    np.testing.assert_allclose(reading.pairs.distance, np.sqrt(window.squares[0]), rtol=1e-6)
+    np.testing.assert_allclose(reading.pairs.distance, np.sqrt(window.squares), rtol=1e-6)
     np.testing.assert_allclose(again.coef, reading.fit.run.coef, rtol=1e-9, atol=1e-12)
     if fitted:  # the estimates follow from what was published alone
         coef, intercept = release._box(3).in_user_units(reading.fit.run.coef)
@@ -162,79 +161,26 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted,
         assert intercept == release.intercept_
 
 
-STAGE = {"squared_residuals": "squares"}
+class Recorded(Window):
+    """Sums, for each person, the squared distance that they really moved each answer by."""
+
+    def __init__(self, rows, draw):
+        super().__init__(rows, draw)
+        self.squares = np.zeros(len(rows.y))
+
+    def sums(self, of, scales):
+        self.squares += ((of(self._rows) / scales) ** 2).sum(axis=1)
+        return super().sums(of, scales)
+
+    def outer(self, of, scale, known=None):
+        self.squares += [(frobenius(one, known is not None) / scale) ** 2 for one in of(self._rows)]
+        return super().outer(of, scale, known)
 
 
-class Recorded:
-    """Sums, for each person, the squared distance that they really moved each answer by; may repeat a run's answers."""
-
-    def __init__(self, window, answers=None, squares=None):
-        self.window, self.d, self.k = window, window.d, 0
-        self.X, self.y, self.frame = window._rows.X, window._rows.y, window._frame
-        self.answers, self.squares = answers, [np.zeros(len(self.y))] if squares is None else squares
-
-    def _answer(self, name, each, scale, *asked):
-        self.squares[0] = self.squares[0] + ((each / scale) ** 2).sum(axis=1)
-        if self.answers is None:
-            return getattr(self.window, name)(*asked)
-        return getattr(self.answers if hasattr(self.answers, name) else self.answers.bought, STAGE.get(name, name))
-
-    def rows(self, clipped):
-        if self.frame is None:
-            return self.X
-        present = np.ones(len(self.y), bool)
-        return (self.frame.clipped_rows if clipped else self.frame.free_rows)(self.X, present)
-
-    def totals(self, columns, bound, scales):
-        each = np.column_stack([np.ones(len(self.y)), self.y, self.y**2 - 0.5])
-        if columns:
-            norms2 = (self.X[:, :columns] ** 2).sum(axis=1)
-            steps = [np.count_nonzero(one <= bound**2 / 2.0 ** np.arange(1, 9)) - 4 for one in norms2]
-            each = np.column_stack([each, steps])
-        return self._answer("totals", each[:, -len(scales) :], scales, columns, bound, scales)
-
-    def column_totals(self, scales):
-        X = self.rows(clipped=True)
-        return self._answer("column_totals", np.column_stack([X, X**2])[:, -len(scales) :], scales, scales)
-
-    def framed(self, frame):
-        return Recorded(self.window.framed(frame), self.answers, self.squares)
-
-    def gram(self, scale, known=None):
-        each = np.array([[frobenius(x, known is not None)] for x in self.rows(clipped=True)])
-        return self._answer("gram", each, scale, scale, known)
-
-    def moment(self, theta, clip, scale):
-        X, frame = self.rows(clipped=False), self.frame
-        residual = self.y - X @ theta
-        lengths = np.linalg.norm(X * (residual if frame else np.clip(residual, -clip, clip))[:, None], axis=1)
-        if frame is not None:
-            lengths = np.minimum(lengths, clip * frame.x_bound)
-        self.k += 1
-        found = self._answer(
-            "moment" if self.answers is None else "moments", lengths[:, None], scale, theta, clip, scale
-        )
-        return found if self.answers is None else found[self.k - 1]
-
-    def squared_residuals(self, theta, most, scale):
-        each = np.minimum((self.y - self.rows(clipped=False) @ theta) ** 2, most)[:, None]
-        return self._answer("squared_residuals", each, scale, theta, most, scale)
-
-    def score(self, theta, clip, longest, bound, scale):
-        each = self.summands(theta, clip, longest, bound)
-        return self._answer("score", each, scale, theta, clip, longest, bound, scale)
-
-    def meat(self, theta, clip, longest, bound, scale):
-        each = self.summands(theta, clip, longest, bound)
-        moved = np.array([[np.linalg.norm(np.outer(one, one))] for one in each])
-        return self._answer("meat", moved, scale, theta, clip, longest, bound, scale)
-
-    def summands(self, theta, clip, longest, bound):
-        X = self.rows(clipped=False)
-        short = np.minimum(1, bound / np.maximum(np.linalg.norm(X, axis=1), 1e-300)) ** 2
-        each = X * (short * np.clip(self.y - X @ theta, -clip, clip))[:, None]
-        assert (np.linalg.norm(each, axis=1) <= longest * (1 + 1e-12)).all()
-        return each
+def answers(run):
+    """What a run of AdaSSP released, in order."""
+    sums = [run.totals, run.column_totals, run.gram[np.triu_indices(len(run.gram))], *run.moments]
+    return [*(one for one in sums if len(one)), *([] if run.bought is None else run.bought.answers)]
 
 
 def seen_by(release, X, y):

@@ -137,7 +137,6 @@ def hard_neighbours(request: Request):
 
 GRID = [
     Request(1.0, 1e-6, 1.0, 1.0, 1, 1000, None),
-    Request(0.1, 1e-6, 1.0, 1.0, 5, 20_000, None),
     Request(1.0, 0.05, 2.0, 0.5, 2, 50, None),
     Request(2.0, 1e-3, 1.0, 1.0, 3, 1, None),
     Request(1.0, 1e-5, 3.0, 10.0, 4, 100_000, 2.0),
@@ -208,7 +207,7 @@ def test_the_first_estimate_is_in_the_promise(epsilon, delta, x_bound):
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "d", "n", "bound"),
-    list(itertools.product((0.1, 1.0, 5.0), (1e-8, 0.02), (1, 40), (None, 10, 10**6), (1.0, 7.0)))[::5],
+    list(itertools.product((0.1, 1.0, 5.0), (1e-8, 0.02), (1, 40), (None, 10, 10**6), (1.0, 7.0)))[::11],
 )
 def test_promise_over_a_grid(epsilon, delta, d, n, bound):
     spent = plan(Request(epsilon, delta, bound, 2 * bound, d, n, None))

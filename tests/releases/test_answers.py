@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.svm import LinearSVC
 
 import perinstance as pi
-from perinstance.errors import RefusedModel
 from perinstance.models import huber
 
 X, Y = load_iris(return_X_y=True)
@@ -47,8 +46,3 @@ def test_means():
     assert robust.predict(X).shape == (150,)
     ridge = pi.OutputPerturbation(Ridge(), scale=QUIET).fit(X, Y.astype(float))
     assert ridge.predict(X) == pytest.approx(Ridge().fit(X, Y).predict(X), abs=1e-6)
-
-
-def test_weights_are_refused_for_classifiers_too():
-    with pytest.raises(RefusedModel, match="sample_weight"):
-        pi.OutputPerturbation(LogisticRegression()).fit(X, Y, sample_weight=np.ones(150))

@@ -21,7 +21,7 @@ from perinstance.pairs import GaussianShift, GeneralGaussian
 from perinstance.releases.adassp.mechanism import people_squares
 from perinstance.releases.descent import clipped_steps
 from perinstance.releases.promises import estimator as promised
-from perinstance.releases.promises.window import ExactWindow, published_before
+from perinstance.releases.promises.window import Window, published_before
 
 D = 2
 BOX = [(-1.0, 3.0), 2.0]
@@ -46,13 +46,14 @@ class Recorder:
         self.centers, self.scales, self.answers = [], [], []
         self._rng, self._replay = np.random.default_rng(5), None if answers is None else published_before(answers)
 
-    def __call__(self, center, scales):
+    def __call__(self, ideal):
+        center, scales = ideal.center, ideal.scale
         self.centers.append([Fraction(one) for one in center])
         self.scales.append([Fraction(float(one)) for one in scales])
         if self._replay is None:
             drawn = np.array([float(c) for c in center]) + np.array(scales) * self._rng.standard_normal(len(scales))
         else:
-            drawn = self._replay(center, scales)
+            drawn = self._replay(ideal)
         self.answers.append(drawn)
         return drawn
 
@@ -60,7 +61,7 @@ class Recorder:
 def fitted_around(monkeypatch, release, X, y, ids, answers=None) -> Recorder:
     recorder = Recorder(answers)
     with monkeypatch.context() as patch:
-        patch.setattr(promised, "ExactWindow", partial(ExactWindow, answer=recorder))
+        patch.setattr(promised, "Window", partial(Window, draw=recorder))
         clone(release).fit(X, y, ids=ids)
     return recorder
 
@@ -107,14 +108,14 @@ def test_all_parts_together_move_by_no_more_than_was_promised(monkeypatch, name,
 @EVERY
 def test_permuted_rows_are_the_same_release(monkeypatch, name):
     """With the same bits for the same rows, whatever the order: everything is asked around the same numbers."""
-    from perinstance.sampling import row_choice
+    from perinstance.sampling import random_bits
 
     rng, release = np.random.default_rng(4), clone(RELEASES[name]).set_params(rows_per_person=2)
     X, y = rows_of(rng, 60)
     ids, bits = rng.integers(0, 12, 60), rng.integers(0, 2**63, 60, dtype=np.uint64)
     found = []
     for order in (np.arange(60), rng.permutation(60)):
-        monkeypatch.setattr(row_choice.secrets, "token_bytes", lambda size, order=order: bits[order].tobytes())
+        monkeypatch.setattr(random_bits.secrets, "token_bytes", lambda size, order=order: bits[order].tobytes())
         found.append(
             fitted_around(monkeypatch, release, X[order], y[order], ids[order], found[0].answers if found else None)
         )
@@ -408,7 +409,7 @@ def test_people_of_adaops_against_refits(n_public, inside):
     people = release.persons(fit, block, starts, inside)
     box, every = release._box(D), np.arange(60)
     units, spent, at = box.rows(X, y), fit.plan, fit.at
-    seen = at.rows(units.X, units.y, units.present)
+    seen = at.rows(units)
     first = np.sqrt(people_squares(spent.first, units, at.first))
     for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
         base = every if inside else every[8:]

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from perinstance.sampling import ExactGram, ExactOutput
-from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import settle
 from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import delta_lower_bound
 

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 from scipy.stats import chisquare
 
-from perinstance.sampling import row_choice as module
-from perinstance.sampling.row_choice import chosen_rows
+from perinstance.sampling import random_bits as module
+from perinstance.sampling.random_bits import chosen_rows
 
 
 def replayed(monkeypatch, *words):

@@ -48,6 +48,16 @@ def test_singular_and_empty():
     assert enclosed(np.ones((5, 3)), alpha=0.25).contains(arb(0.25))
 
 
+@pytest.mark.parametrize(("d", "n"), [(30, 1), (30, 5), (60, 2)])
+def test_few_rows_of_many_columns(d, n):
+    """Whose matrix is singular in every half: AdaOPS must publish something whatever the rows are."""
+    rng = np.random.default_rng(d + n)
+    for scale in (np.ones(d), 10.0 ** rng.integers(-4, 5, d)):
+        X = rng.standard_normal((n, d)) * scale
+        ball = enclosed(X)
+        assert ball.contains(arb(0)) and float(ball.rad()) <= 1e-25 * np.abs(X).max() ** 2 * d * n
+
+
 @pytest.mark.usefixtures("fixed_noise")
 def test_noisy_eigenvalue_is_drawn():
     X = np.random.default_rng(0).standard_normal((60, 4))

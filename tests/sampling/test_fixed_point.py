@@ -27,7 +27,7 @@ def squared(row) -> Fraction:
 @given(arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=HARD), BOUNDS, BOUNDS)
 def test_rows_stay_inside_and_never_grow(X, x_bound, y_bound):
     rows = fixed_rows(X, X[:, 0], x_bound, y_bound)
-    grid = Fraction(rows.x_grid)
+    grid = Fraction(2) ** (math.frexp(x_bound)[1] - 39)
     for before, after in zip(X, rows.X, strict=True):
         assert squared(after) <= Fraction(x_bound) ** 2
         assert squared(after) <= squared(before)

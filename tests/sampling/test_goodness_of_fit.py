@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import factorial, factorial2
 
 from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, Noisy
-from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import settle
 from perinstance.sampling.random_bits import SystemBits
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")

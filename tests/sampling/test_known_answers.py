@@ -14,7 +14,7 @@ from perinstance.sampling import (
     Noisy,
     known_answers,
 )
-from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import settle
 from perinstance.sampling.known_answers import KNOWN, ROUGH, StreamBits, cases
 from tests.sampling import reference
 

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.sampling import PerturbedLogistic, grid_rounding
-from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling import PerturbedLogistic, ideal_laws
+from perinstance.sampling.ideal_laws import settle
 from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.random_bits import SystemBits
 from tests.sampling import reference
@@ -79,7 +79,7 @@ def test_more_bits_shrink_the_ball_around_the_same_point(monkeypatch):
         assert all(a.contains(b) or a.overlaps(b) for a, b in zip(wide, narrow, strict=True))
         assert all(float(b.rad()) < 1e-6 * float(a.rad()) for a, b in zip(wide, narrow, strict=True))
     known = settle(ideal, _strings("same", 2), EXPONENT)
-    monkeypatch.setattr(grid_rounding, "FIRST_PRECISION", 8)
+    monkeypatch.setattr(ideal_laws, "FIRST_PRECISION", 8)
     assert settle(ideal, _strings("same", 2), EXPONENT) == known
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import settle
 from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import audited_delta
 

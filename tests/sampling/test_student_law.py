@@ -9,8 +9,7 @@ from mpmath import mpf
 
 import perinstance as pi
 from perinstance.errors import InvalidInput
-from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.ideal_laws import DealtBits, ExactStudent
+from perinstance.sampling.ideal_laws import DealtBits, ExactStudent, settle
 from perinstance.sampling.known_answers import StreamBits
 from tests.sampling import reference
 

@@ -38,8 +38,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
 from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.promises.promise import check_promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.window import drawn
-from perinstance.sampling import GRID, ExactGram
+from perinstance.sampling import GRID, ExactGram, Noisy, draw
 
 HISTOGRAM = 0.2  #: of the squared distance, where the matrix is looked at too; the rest is the matrix's
 EDGES = tuple(float(f"{m}e{k}") for k in range(-3, 1) for m in ("1", "1.5", "2", "3", "5", "7")) + (10.0,)
@@ -84,7 +83,8 @@ def noisy_gram(sweep: Sweep, rows: Rows, p: int, square: float, scale: float) ->
     places = [(i, j) for i in range(p) for j in range(i, p)]
     beside = math.nextafter(scale / math.sqrt(2.0), math.inf)
     full = np.zeros((p, p))
-    noisy = drawn([sums.fraction(i, j) for i, j in places], [scale if i == j else beside for i, j in places])
+    center, scales = [sums.fraction(i, j) for i, j in places], [scale if i == j else beside for i, j in places]
+    noisy = draw(Noisy(center, scales)).values
     for (i, j), value in zip(places, noisy, strict=True):
         full[i, j] = full[j, i] = value
     return full

@@ -45,7 +45,7 @@ from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.log_ratios import Output, output_of
 from perinstance.releases.base.own_row import KnowsOwnRow
 from perinstance.releases.base.release import Mechanism
-from perinstance.releases.promises.window import drawn
+from perinstance.sampling import Noisy, draw
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
@@ -228,7 +228,7 @@ def publish_losses(
             terms = None if output is None else _terms(sweep, output, mechanism, bound, split)
             bins = _bins(sweep, published, _rows(mechanism), terms, lines, audit.delta)
             true = np.bincount(bins, minlength=len(lines) + 1).tolist()
-            counts = drawn(true, [split.noise] * len(true))
+            counts = draw(Noisy(true, [split.noise] * len(true))).values
     finally:
         sweep.close()
     promised: Any = getattr(release, "epsilon", None)  # by the release itself, to everybody

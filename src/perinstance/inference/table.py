@@ -8,7 +8,7 @@ a shrunk one has a bias that nobody knows, so no width around it is valid.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -24,7 +24,6 @@ from perinstance.numerics.array_types import Floats
 
 About: TypeAlias = Literal["population", "table"]
 LEVEL = 0.95  # of an interval, and the one that standard errors of partly hidden coefficients are made for
-MOST_WRITTEN = 300  # coefficients whose covariances a model's file holds
 HIDDEN_SHARE = 0.2  # part of a half width that hidden directions may make; beyond, there is no interval
 ABOUT: dict[str, str] = {
     "population": "people like these (sampling and privacy noise)",
@@ -56,7 +55,8 @@ class Inference:
     @property
     def bse(self) -> Floats:
         """Standard errors; infinite where the noise hides a coefficient."""
-        return _standard_errors(self.solved)
+        z = _level(LEVEL)
+        return _half_widths(self.solved, z) / z
 
     @property
     def resolved(self) -> NDArray[np.bool_]:
@@ -66,14 +66,17 @@ class Inference:
     @property
     def zvalues(self) -> Floats:
         """Estimates in standard errors."""
-        return _in_standard_errors(self.params, self.bse)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = self.params / self.bse
+        return np.where(np.isnan(z), 0.0, z)  # a number that is known exactly and is zero is none away from zero
 
     tvalues = zvalues
 
     @property
     def pvalues(self) -> Floats:
         """Two-sided, against a coefficient of zero; for one question that was asked in advance."""
-        return _two_sided(self.zvalues)
+        tails: Floats = 2.0 * ndtr(-np.abs(self.zvalues))
+        return tails
 
     @property
     def pvalues_adjusted(self) -> Floats:
@@ -217,80 +220,6 @@ class Inference:
         return weights, tuple(f"c{i}" for i in range(len(weights)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedInference:
-    """What a release says of its coefficients in one of the two questions: solved, or why it cannot be."""
-
-    solved: Estimated | None
-    notes: tuple[str, ...] = ()
-    refusal: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return numbers and lists; a matrix that is diagonal is its diagonal, privacy noise alone is not repeated."""
-        found = self.solved
-        if found is None:
-            return {"refused": self.refusal}
-        alone = np.array_equal(found.privacy, found.covariance)
-        if len(found.estimate) > MOST_WRITTEN and _written(found.covariance).ndim == 2:
-            return {"refused": f"the file holds no covariances of more than {MOST_WRITTEN} coefficients"}
-        return {
-            "estimate": found.estimate.tolist(),
-            "covariance": _written(found.covariance).tolist(),
-            "privacy": None if alone else _written(found.privacy).tolist(),
-            "hidden": found.hidden.T.tolist(),
-            "notes": list(self.notes),
-        }
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any], most: int) -> PublishedInference:
-        """Read what ``to_json`` wrote of at most so many coefficients; ValueError where it is not of this form."""
-        if "refused" in record:
-            return cls(None, (), str(record["refused"]))
-        estimate = np.array(record["estimate"], dtype=np.float64)
-        count = len(estimate)
-        covariance = _read(record["covariance"], count)
-        privacy = covariance if record["privacy"] is None else _read(record["privacy"], count)
-        hidden = np.array(record["hidden"], dtype=np.float64).reshape(-1, count).T
-        numbers = (estimate, covariance, privacy, hidden)
-        if estimate.ndim != 1 or not 0 < count <= most or not all(np.isfinite(one).all() for one in numbers):
-            raise ValueError("not of this form")
-        return cls(Estimated(estimate, covariance, privacy, hidden), tuple(map(str, record["notes"])))
-
-
-def _written(matrix: Floats) -> Floats:
-    diagonal = np.diag(matrix)
-    return diagonal if np.array_equal(np.diag(diagonal), matrix) else matrix
-
-
-def _read(values: Any, count: int) -> Floats:
-    matrix = np.array(values, dtype=np.float64)
-    return np.diag(matrix) if matrix.shape == (count,) else matrix.reshape(count, count)
-
-
-def inference_of(
-    known: PublishedInference,
-    about: About,
-    names: Sequence[str],
-    published: Floats,
-    method: str,
-    promise: tuple[float, float] | None,
-) -> Inference:
-    """Make the table of what a release says, or refuse in its words."""
-    checked_about(about)
-    if known.solved is None:
-        raise InvalidInput(known.refusal)
-    made = Inference(tuple(names), np.asarray(published), known.solved, about, method, promise, known.notes)
-    lost = [name for name, seen in zip(made.names, made.resolved, strict=True) if not seen]
-    if not lost:
-        return made
-    listed = ", ".join(lost[:20]) + (", ..." if len(lost) > 20 else "")
-    more = (
-        f"No interval for {listed}: privacy noise hides whether it varies by itself, or nothing that was published "
-        "bounds its error. Narrower bounds, more epsilon or fewer columns help."
-    )
-    return Inference(made.names, made.published, made.solved, about, method, promise, (*known.notes, more))
-
-
 def checked_about(about: Any) -> About:
     """Validate the question."""
     if about not in get_args(About):
@@ -310,20 +239,3 @@ def _half_widths(solved: Estimated, z: float) -> Floats:
     off = np.sqrt((solved.hidden**2).sum(axis=1))
     half = own + off
     return np.where(off > HIDDEN_SHARE * half, np.inf, half)
-
-
-def _standard_errors(solved: Estimated) -> Floats:
-    z = float(ndtri(0.5 + LEVEL / 2.0))
-    return _half_widths(solved, z) / z
-
-
-def _in_standard_errors(estimates: Floats, errors: Floats) -> Floats:
-    """A number that is known exactly and is zero is zero standard errors away from zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = estimates / errors
-    return np.where(np.isnan(z), 0.0, z)
-
-
-def _two_sided(z: Floats) -> Floats:
-    tails: Floats = 2.0 * ndtr(-np.abs(z))
-    return tails

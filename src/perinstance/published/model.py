@@ -19,15 +19,16 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
-from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
-from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.model_document import (
-    PublishedNumbers,
+from perinstance.inference.published_inference import (
+    PublishedInference,
     Use,
-    document_text,
+    inference_of,
     named_coefficients,
     used_coefficients,
 )
+from perinstance.inference.table import About, Inference, checked_about
+from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.model_document import PublishedNumbers, document_text
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
 IN_STEPS = (

@@ -14,7 +14,7 @@ import numpy as np
 from perinstance.checked_numbers import is_number, is_whole
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.errors import InvalidInput, InvalidModelFile, NewerModelFile
-from perinstance.inference.table import PublishedInference
+from perinstance.inference.published_inference import PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.published.model import PublishedModel
 from perinstance.releases.base.model_document import FORMAT, FORMAT_VERSION, PublishedNumbers, checksum

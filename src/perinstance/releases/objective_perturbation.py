@@ -14,7 +14,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference.equation import bounded_draw
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import AT_MOST, PublishedInference, no_intervals, only_the_table
+from perinstance.inference.table import About
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.linear.several_rows import person_movements
 from perinstance.models.losses.catalogue import Squared
@@ -30,7 +31,6 @@ from perinstance.pairs import GeneralGaussian, ObjectivePair
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
-from perinstance.releases.base.model_document import AT_MOST, no_intervals, only_the_table
 from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios

@@ -14,7 +14,8 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference.equation import Estimated
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import PublishedInference, no_intervals, only_the_table
+from perinstance.inference.table import About
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.linear.several_rows import person_movements
@@ -29,7 +30,6 @@ from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Method, kind_codes
 from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
-from perinstance.releases.base.model_document import no_intervals, only_the_table
 from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios

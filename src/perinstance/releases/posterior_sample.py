@@ -13,7 +13,8 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.equation import bounded_draw
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import AT_MOST, PublishedInference, only_the_table
+from perinstance.inference.table import About
 from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.models.linear.several_rows import person_spectra
 from perinstance.numerics.array_types import Floats
@@ -21,7 +22,6 @@ from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
-from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.releases.base.release import Mechanism

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
+from perinstance.inference.clipped_moments import LEAST_SPREAD, MOST_SPREAD
 from perinstance.inference.equation import (
     LARGEST_H,
     EstimatingEquation,
@@ -28,13 +29,13 @@ from perinstance.inference.equation import (
     normal_curvature,
     positive_part,
 )
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import PublishedInference
+from perinstance.inference.table import About
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP, STEP_UP
 from perinstance.pairs import GaussianShift
-from perinstance.releases.adassp.robust_stage import LEAST_SPREAD, MOST_SPREAD
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.row_sums import squared_lengths
@@ -46,8 +47,7 @@ from perinstance.releases.posterior_sample import PosteriorSample
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, noise_scale, person_distance, row_distance
-from perinstance.releases.promises.replays import replayed_log_ratios
-from perinstance.releases.promises.window import Window
+from perinstance.releases.promises.window import Window, replayed_log_ratios
 from perinstance.sampling import FixedRows
 
 ONE_SPREAD = "Residuals are taken to be of one spread everywhere."
@@ -137,9 +137,8 @@ class PrivateGram(PredictsLinearly, Promised):
         refuse_outside(outside)
         refuse_rows_of_people(self, "the realised loss")
         check_same_release(self, published)
-        box, blocks = self._box(sweep.n_features), list(sweep.map(lambda block: block))
-        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
-        return LogRatios.of(replayed_log_ratios(partial(self._run, box), box.rows(X, y), published._answers()))
+        run = partial(self._run, self._box(sweep.n_features))
+        return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the moments say of least squares."""
@@ -224,8 +223,8 @@ class PrivateGram(PredictsLinearly, Promised):
         return noise_scale((box.x_bound**2 + (1.0 if box.weight else 2.0)) * STEP_UP * STEP_UP, distance)
 
     def _run(self, box: DeclaredBox, window: Window) -> SecondMoments:
-        scale, width = self._scale(box), box.d + (1 if box.weight else 2)
-        matrix = window.mapped(partial(_with_labels, box), width).gram(scale)
+        scale = self._scale(box)
+        matrix = window.outer(partial(_with_labels, box=box), scale)
         return SecondMoments(matrix, scale, box.weight, box.d)
 
     def _publish(self, found: SecondMoments, box: DeclaredBox) -> Floats:
@@ -237,8 +236,7 @@ class PrivateGram(PredictsLinearly, Promised):
         return [self.moments_[np.triu_indices(len(self.moments_))]]
 
     def _pairs(self, rows: FixedRows, box: DeclaredBox, run: Any) -> GaussianShift:
-        seen = _with_labels(box, rows.X, rows.y, rows.present)
-        return GaussianShift(squared_lengths(seen.X) / self._scale(box) * ROUNDS_UP, "exact")
+        return GaussianShift(squared_lengths(_with_labels(rows, box)) / self._scale(box) * ROUNDS_UP, "exact")
 
 
 def private_gram(X: Any, y: Any, *, ids: Any = None, **declared: Any) -> PrivateGram:
@@ -246,11 +244,9 @@ def private_gram(X: Any, y: Any, *, ids: Any = None, **declared: Any) -> Private
     return PrivateGram(**declared).fit(X, y, ids)
 
 
-def _with_labels(box: DeclaredBox, X: Floats, y: Floats, present: Any) -> FixedRows:
+def _with_labels(rows: FixedRows, box: DeclaredBox) -> Floats:
     """Return rows with their label behind them and, where they have no column of ones, a one."""
-    parts = [X, y] if box.weight else [X, y, np.asarray(present, dtype=np.float64)]
-    rows = np.column_stack(parts)
-    return FixedRows(rows, np.zeros(len(y)), 0.0, 0.0, 0, 0, 0, np.asarray(present, dtype=bool))
+    return np.column_stack([rows.X, rows.y] if box.weight else [rows.X, rows.y, rows.present.astype(np.float64)])
 
 
 def _to_user(box: DeclaredBox) -> Floats:

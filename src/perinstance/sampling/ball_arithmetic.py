@@ -60,12 +60,21 @@ def inverse_factor(A: Rows) -> Matrix:
     """
     scales = [dyadic(1, -_exponent(row[i]) // 2) for i, row in enumerate(A)]
     scaled = [[value * (scales[i] * scales[j]) for j, value in enumerate(row)] for i, row in enumerate(A)]
-    return arb_mat([[w * s for w, s in zip(row, scales, strict=True)] for row in _inverse_factor(scaled)])
+    try:
+        W = _inverse_factor(scaled)
+    except Undecided:  # products with explicit inverses lose what substitution keeps, where A is next to singular
+        W = _factor_by_entries(scaled)
+    return arb_mat([[w * s for w, s in zip(row, scales, strict=True)] for row in W])
 
 
 def product(M: Matrix, v: Sequence[Ball]) -> list[Ball]:
     """``M v``."""
     return (M * arb_mat(len(v), 1, list(v))).entries()
+
+
+def dot(v: Sequence[Ball], w: Sequence[Ball]) -> Ball:
+    """``v'w``."""
+    return sum((a * b for a, b in zip(v, w, strict=True)), arb(0))
 
 
 def _inverse_factor(A: Rows) -> Rows:
@@ -75,7 +84,7 @@ def _inverse_factor(A: Rows) -> Rows:
     """
     n = len(A)
     if n <= SMALL:
-        return _small_inverse_factor(A)
+        return _factor_by_entries(A)
     h = n // 2
     first = _inverse_factor([row[:h] for row in A[:h]])
     W11 = arb_mat(first)
@@ -86,7 +95,7 @@ def _inverse_factor(A: Rows) -> Rows:
     return [row + zeros for row in first] + [left + right for left, right in zip(below, last, strict=True)]
 
 
-def _small_inverse_factor(A: Rows) -> Rows:
+def _factor_by_entries(A: Rows) -> Rows:
     L: Rows = []
     W: Rows = []
     for i, a in enumerate(A):

@@ -6,14 +6,13 @@ positive definite proves ``t < lambda_min``. Both hold for any v and t, so the g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from flint import arb, arb_mat, ctx
 
 from perinstance.checked_numbers import positive
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, dyadic, inverse_factor, product
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, dot, dyadic, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.ideal_laws import Noisy
 
@@ -42,7 +41,7 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
             v = [value.mid() for value in product(W.transpose(), product(W, v))]
             largest = max(abs(value) for value in v)
             v = [(value / largest).mid() for value in v]
-        upper = (_dot(v, product(arb_mat(H), v)) / _dot(v, v)).upper()  # the Rayleigh quotient
+        upper = (dot(v, product(arb_mat(H), v)) / dot(v, v)).upper()  # the Rayleigh quotient
         # where the proof does not come as close as wished, W still is a better shift
         lower, W = _proved_below(H, upper, norm, GUARD - ctx.prec)
         if upper - lower < norm * arb((1, GUARD + 1 - ctx.prec)):
@@ -74,7 +73,3 @@ def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Mat
         except Undecided:
             low = middle
     return found
-
-
-def _dot(v: Sequence[Ball], w: Sequence[Ball]) -> Ball:
-    return sum((a * b for a, b in zip(v, w, strict=True)), arb(0))

@@ -39,12 +39,14 @@ class FixedRows:
 
     X: Floats
     y: Floats
-    x_grid: float
-    y_grid: float
-    clipped_x: int
-    clipped_y: int
-    missing: int
     present: NDArray[np.bool_]  #: false for rows that became zeros
+    clipped_x: int = 0
+    clipped_y: int = 0
+    missing: int = 0
+
+    def picked(self, rows: slice) -> FixedRows:
+        """Return some of the rows: what becomes of a row depends on nothing else."""
+        return FixedRows(self.X[rows], self.y[rows], self.present[rows])
 
 
 def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> FixedRows:
@@ -66,13 +68,20 @@ def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> Fi
     return FixedRows(
         X=np.ldexp(rows.astype(np.float64), x_exponent),
         y=np.ldexp(targets[:, 0].astype(np.float64), y_exponent),
-        x_grid=math.ldexp(1.0, x_exponent),
-        y_grid=math.ldexp(1.0, y_exponent),
         clipped_x=sum(count for _, count in parts),
         clipped_y=int((np.abs(y) > math.ldexp(y_radius, y_exponent)).sum()),
         missing=int((~present).sum()),
         present=present,
     )
+
+
+def shortened(rows: Floats, bound: float) -> Floats:
+    """Clip rows to this length, in integers.
+
+    >>> shortened(np.array([[3.0, 4.0], [0.5, 0.0]]), 1.0).round(9).tolist()
+    [[0.6, 0.8], [0.5, 0.0]]
+    """
+    return fixed_rows(rows, np.zeros(len(rows)), bound, 1.0).X
 
 
 def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:

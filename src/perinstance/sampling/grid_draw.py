@@ -1,6 +1,6 @@
 """One draw from an ideal distribution, rounded to a public grid: the only way this package makes noise.
 
-The grid point is exactly the rounding of the ideal draw (see ``grid_rounding``). Rounding is post-processing, so the
+The grid point is exactly the rounding of the ideal draw (``ideal_laws.settle``). Rounding is post-processing, so the
 release is as private as the ideal one and nothing is charged to delta.
 
 How long a draw takes depends on the noise, and must not tell. It is padded to ``q, 2 q, 4 q, ...`` where the quantum q
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import LARGEST
-from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.ideal_laws import Ideal
+from perinstance.sampling.ideal_laws import Ideal, settle
 from perinstance.sampling.known_answers import self_test
 from perinstance.sampling.random_bits import SystemBits
 

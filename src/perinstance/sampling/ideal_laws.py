@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from flint import arb_mat, fmpz_mat
+from flint import arb, arb_mat, fmpz_mat
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import positive, whole_number
-from perinstance.errors import InvalidInput
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
+from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, dyadic, exact, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.random_bits import NOISES, BitString, Noise, variate
 
@@ -289,3 +290,30 @@ class ExactStudent(_AroundEstimate):
         length = exact(self.scale) * (exact(nu) / g).sqrt()
         own = _normals([shares[0], *strings[1:]], n)
         return [t + length * z for t, z in zip(self.enclosed_center(), own, strict=True)]
+
+
+FIRST_PRECISION = 192  # bits of precision, and of each string, in the first attempt: hardly any draw needs more
+LAST_PRECISION = 1 << 15
+
+
+def settle(ideal: Ideal, strings: Sequence[BitString], exponent: int) -> tuple[int, ...]:
+    """Return k such that ``k 2^exponent`` is the rounding of the draw that the strings stand for.
+
+    When the ball of every coordinate lies between two rounding boundaries the grid point is known. When it does not,
+    more bits are appended to the *same* strings and the precision is doubled: nothing is drawn again.
+    """
+    precision = FIRST_PRECISION
+    while precision <= LAST_PRECISION:
+        with working_precision(precision):
+            try:
+                unit, half = dyadic(1, -exponent), arb(0.5)
+                cells = [(ball * unit + half).floor().unique_fmpz() for ball in ideal.enclose(strings, precision)]
+            except Undecided:
+                cells = [None]
+        if None not in cells:
+            return tuple(int(k) for k in cells)
+        precision *= 2
+    raise NumericalTrouble(
+        f"a draw could not be enclosed tightly enough with {LAST_PRECISION} bits: the problem is conditioned beyond "
+        "reason; use a larger alpha, or scale the columns"
+    )

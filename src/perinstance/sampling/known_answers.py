@@ -13,8 +13,7 @@ import numpy as np
 
 from perinstance.errors import NumericalTrouble
 from perinstance.sampling.exact_gram import ExactGram
-from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Ideal, Noisy
+from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Ideal, Noisy, settle
 from perinstance.sampling.random_bits import SystemBits
 
 X = np.array([[0.1, -0.7], [1.3, 0.2], [-0.4, 2.5]])

@@ -1,4 +1,4 @@
-"""An endless string of fair bits per coordinate, from the operating system, appended as needed.
+"""Randomness of the operating system: an endless string of fair bits per coordinate, and which rows are used.
 
 A draw is a function of an infinite bit string. Asking for a longer prefix *appends*: earlier bits never change, so
 refining a draw is not drawing again. Nothing is buffered beyond the prefix itself, so a forked process shares no
@@ -10,7 +10,9 @@ from __future__ import annotations
 import secrets
 from typing import Literal, Protocol
 
+import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from perinstance.sampling.ball_arithmetic import Ball, Undecided
 
@@ -67,3 +69,30 @@ def variate(noise: Noise, bits: BitString, n: int) -> Ball:
     V = arb((2 * k + 1, -digits - 1), (1, -digits - 1))  # [k, k+1] 2^-digits
     magnitude = V.erfcinv() * arb(2).sqrt() if noise == "gaussian" else -V.log()
     return -magnitude if negative else magnitude
+
+
+def chosen_rows(people: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
+    """Mark the rows that are used: all rows of a person who has at most k, and k rows of everybody else.
+
+    They are drawn, never chosen by position or by value. Each row gets 64 bits, and of each person the k rows with the
+    smallest are used. Where two rows of one person got the same bits, all bits are drawn again: every choice of k rows
+    is then exactly equally likely, and what is chosen of one person is independent of all others.
+
+    >>> chosen_rows(np.array([0, 1, 0, 2, 1, 0]), 3).tolist()
+    [True, True, True, True, True, True]
+    >>> int(chosen_rows(np.array([0, 1, 0, 2, 1, 0]), 1).sum())
+    3
+    """
+    n = len(people)
+    while True:
+        bits = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
+        order = np.lexsort((bits, people))
+        same = people[order][1:] == people[order][:-1]
+        if not (same & (bits[order][1:] == bits[order][:-1])).any():
+            break
+    first = np.ones(n, dtype=bool)
+    first[1:] = ~same
+    starts = np.flatnonzero(first)
+    used = np.empty(n, dtype=bool)
+    used[order] = np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n))) < k
+    return used

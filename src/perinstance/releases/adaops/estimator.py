@@ -16,29 +16,32 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference.equation import bounded_draw
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import AT_MOST, PublishedInference, only_the_table
+from perinstance.inference.table import About
 from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, GaussianShift, GeneralGaussian, Pairs, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
-from perinstance.releases.adaops.coordinates import Coordinates
-from perinstance.releases.adaops.mechanism import Outcome, Request, plan, run
+from perinstance.releases.adaops.mechanism import Coordinates, Outcome, Plan, Request, plan, run, sample
 from perinstance.releases.adassp.mechanism import SUMS, Rounds, people_squares, sums_released
 from perinstance.releases.adassp.mechanism import run as run_first
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside, two_worlds
-from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.rows_per_person import most_rows, refuse_more_rows, refuse_rows_of_people, starts_of
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedFit, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.replays import replayed_log_ratios
-from perinstance.releases.promises.window import ClippedSweep, ExactWindow, FloatWindow, Window, published_before
-from perinstance.sampling import GRID, ExactGram, FixedRows
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, exact, product
-from perinstance.sampling.eigenvalue_balls import smallest_eigenvalue
+from perinstance.releases.promises.window import (
+    ClippedSweep,
+    Window,
+    published_before,
+    replayed_log_ratios,
+    simulated,
+)
+from perinstance.sampling import GRID, ExactGram, ExactPosterior, FixedRows, Noisy
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, dot, exact, product
 from perinstance.sampling.ideal_laws import factor
 
 
@@ -57,7 +60,7 @@ class AdaFit(ClippedFit):
 class AdaOPS(PredictsLinearly, Promised):
     """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
 
-    A part of the budget buys a first estimate by AdaSSP and standardised columns (``adaops.coordinates``); the sample
+    A part of the budget buys a first estimate by AdaSSP and standardised columns (``adaops.mechanism``); the sample
     is of the residuals. Their smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is
     as large as the exact profile of the sample, composed exactly with all before it, allows (``adaops.mechanism``).
 
@@ -140,13 +143,13 @@ class AdaOPS(PredictsLinearly, Promised):
         if hasattr(self, "coef_"):
             ridge, gamma, floor, at = self.lambda_, self.gamma_, self._floor, self._coordinates(box)
         else:
-            typical = self._run(box, FloatWindow(units))
+            typical = self._run(box, Window(units, simulated()))
             assert typical.at is not None
             ridge, gamma, floor, at = typical.ridge, typical.gamma, typical.floor, typical.at
         seen = ClippedSweep(sweep, partial(self._placed, at=at), box.d)
         fit = linear_fit(seen, ridge, False)
         clipped = sweep.fold(lambda block: Clipped.of(self._seen(block)))
-        values, vectors = np.linalg.eigh(FloatWindow(seen).gram(0.0))
+        values, vectors = np.linalg.eigh(seen.fold(lambda block: block.X.T @ block.X))
         return AdaFit(fit, clipped, None, gamma, floor, values, vectors, plan(self._request(box)), at)
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
@@ -255,22 +258,12 @@ class AdaOPS(PredictsLinearly, Promised):
         if not hasattr(published, "_drawn"):
             raise InvalidInput("what AdaOPS published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
-        box = self._box(sweep.n_features)
-        blocks = list(sweep.map(lambda block: block))
-        rows = box.rows(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]))
-        spent, size, at = plan(self._request(box)), published.log_size_, published._coordinates(box)
-        drawn = DrawnNumbers(
-            eigenvalue=(_point(published.eigenvalue_), spent.eigenvalue_at(at.x_bound).scale),
-            count=None if spent.count is None else (_point(published.count_), spent.count.scale),
-            log_size=None if size is None else (_point(size), spent.size_at(published._floor).scale),
-            sample=cell(published._drawn, GRID),
-            ridge=published.lambda_,
-            gamma=published.gamma_,
-            x_bound=at.x_bound,
-            y_bound=1.0,
-        )
+        box, rows = self._box(sweep.n_features), self._everybody(sweep)
+        spent, at = plan(self._request(box)), published._coordinates(box)
+        noisy = (published.count_, published.eigenvalue_, published.log_size_)
+        drawn = [*(np.array([one]) for one in noisy if one is not None), published._drawn]
         first = replayed_log_ratios(partial(run_first, self._first(box)), rows, published._answers())
-        return drawn_log_ratios(at.rows(rows.X, rows.y, rows.present), drawn).plus(first)
+        return drawn_log_ratios(spent, at, at.rows(rows), [cell(one, GRID) for one in drawn]).plus(first)
 
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)
@@ -309,8 +302,7 @@ class AdaOPS(PredictsLinearly, Promised):
     def _coordinates(self, box: DeclaredBox) -> Coordinates:
         """Run the first estimate once more on what it published: the coordinates are post-processing of that."""
         nobody = box.rows(np.zeros((0, len(box.columns))), np.zeros(0))
-        window = ExactWindow(nobody, answer=published_before(self._answers()))
-        return Coordinates.look(self._first(box), window)
+        return Coordinates.look(self._first(box), Window(nobody, published_before(self._answers())))
 
     def _first(self, box: DeclaredBox) -> Rounds:
         """Return the plan of the first estimate."""
@@ -320,17 +312,12 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def _placed(self, block: Block, at: Coordinates) -> FixedRows:
         """Return rows and residuals as the sample sees them."""
-        rows = self._seen(block)
-        return at.rows(rows.X, rows.y, rows.present)
+        return at.rows(self._seen(block))
 
 
 def sample_pairs(mu: Floats, rho: Floats) -> GeneralGaussian:
     """Return the pairs of a posterior sample with one coordinate for each column of mu and rho."""
     return GeneralGaussian(np.maximum(mu, 0.0), rho * np.sqrt(mu.clip(0.0) / (1.0 + mu.clip(0.0))), "estimate")
-
-
-def _point(value: float) -> Output:
-    return cell(np.array([value]), GRID)
 
 
 LEVELS = 16  # shares of a bound are rounded up to multiples of 1/16: few promises serve everybody
@@ -378,53 +365,36 @@ def smallest_eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside
     return high
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnNumbers:
-    """Everything that a run drew, each with the scale of its noise, and what followed from it. Public."""
-
-    eigenvalue: tuple[Output, float]
-    count: tuple[Output, float] | None
-    log_size: tuple[Output, float] | None
-    sample: Output
-    ridge: float
-    gamma: float
-    x_bound: float
-    y_bound: float
-
-
-def drawn_log_ratios(rows: FixedRows, drawn: DrawnNumbers) -> LogRatios:
+def drawn_log_ratios(spent: Plan, at: Coordinates, rows: FixedRows, drawn: list[Output]) -> LogRatios:
     """Return ``log q/p`` of everybody: of all draws of a run, with them and without (MATH 8).
 
     Floor, ridge, temperature and the scale of the size's noise follow from what was published before: they are the same
     in both worlds, so the log densities of the draws add up. They are written down in balls, from exact sums.
     """
+
+    def log_density(sums: ExactGram) -> Ball:
+        densities, left = [], list(drawn)
+
+        def published(ideal: Noisy | ExactPosterior) -> Floats:
+            densities.append(_log_density(ideal, left[0]))
+            return left.pop(0).values
+
+        sample(spent, at, Window(sums, published))
+        return sum(densities, arb(0))
+
     everybody = (ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1]) for i in range(len(rows.y)))
     trouble = "a realised loss could not be enclosed with 4096 bits; use a larger kappa or floor"
-    return two_worlds(partial(_log_density, drawn=drawn), ExactGram.of(rows.X, rows.y), everybody, trouble)
+    return two_worlds(log_density, ExactGram.of(rows.X, rows.y), everybody, trouble)
 
 
-def _log_density(sums: ExactGram, drawn: DrawnNumbers) -> Ball:
-    """Return the log density of all draws around these sums, but for constants."""
-    total = _gaussian(drawn.eigenvalue, smallest_eigenvalue(sums.normal_equations()))
-    if drawn.count is not None:
-        total += _gaussian(drawn.count, arb(sums.n))
-    equations = sums.normal_equations(drawn.ridge)
-    W: Matrix = factor(equations)
-    theta = product(W.transpose(), product(W, equations.right_side()))
-    if drawn.log_size is not None:
-        size = _sum([t * t for t in theta]).sqrt()
-        total += _gaussian(drawn.log_size, (exact(drawn.y_bound) + exact(drawn.x_bound) * size).log())
-    gap = [o - t for o, t in zip(drawn.sample.balls(), theta, strict=True)]
-    bent = product(arb_mat(equations.matrix()), gap)
-    square = _sum([a * b for a, b in zip(gap, bent, strict=True)])
-    half_log_det = -_sum([W[j, j].log() for j in range(equations.d)])
-    return total + half_log_det - arb(drawn.gamma) * square / 2
-
-
-def _gaussian(drawn: tuple[Output, float], center: Ball) -> Ball:
-    gap = (drawn[0].balls()[0] - center) / arb(drawn[1])
-    return -gap * gap / 2
-
-
-def _sum(terms: list[Ball]) -> Ball:
-    return sum(terms[1:], terms[0])
+def _log_density(ideal: Noisy | ExactPosterior, output: Output) -> Ball:
+    """Return the log density of a draw at what was published, but for constants."""
+    if isinstance(ideal, Noisy):
+        gap = (output.balls()[0] - exact(ideal.center[0])) / exact(ideal.scale)
+        return -gap * gap / 2
+    W: Matrix = factor(ideal.equations)
+    theta = product(W.transpose(), product(W, ideal.equations.right_side()))
+    gap = [o - t for o, t in zip(output.balls(), theta, strict=True)]
+    bent = product(arb_mat(ideal.equations.matrix()), gap)
+    half_log_det = -sum((W[j, j].log() for j in range(ideal.d)), arb(0))
+    return half_log_det - arb(ideal.gamma) * dot(gap, bent) / 2

@@ -1,6 +1,6 @@
 """AdaOPS as a mechanism: a few noisy numbers, then one posterior sample as cold as the promise allows (MATH 4).
 
-0. a first estimate by AdaSSP, and coordinates that follow from it (``adaops.coordinates``): everything after it, rows,
+0. a first estimate by AdaSSP, and coordinates that follow from it (``Coordinates``): everything after it, rows,
    labels, their bounds and the estimate, is in these, where ``B_y = 1``
 1. (only when n is not public) ``n~ = n + noise``, and ``n <= n~ + q s`` but for a charged probability
 2. ``lambda~ = lambda_min(X'X) + noise`` (Weyl: one person moves it by at most B_x^2), ``low = lambda~ - q s``
@@ -20,27 +20,76 @@ the sample in k steps, each below the corner; with some of their rows there are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, STEP_UP
-from perinstance.releases.adaops.coordinates import LEFT, Coordinates, first_rounds
-from perinstance.releases.adassp.mechanism import Rounds
+from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.mechanism import Published, Rounds
+from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.promises.declared_box import DeclaredBox
+from perinstance.releases.promises.looks import StandardFrame
 from perinstance.releases.promises.private_bounds import Conversion, KeyQuantity, PrivateBound, convert, spending
 from perinstance.releases.promises.promise import FLOORS, Corners, Promise, corners, gaussian_distance
 from perinstance.releases.promises.window import Window
+from perinstance.sampling import FixedRows, fixed_rows
 
 FAILURE = 0.1  # of delta, for bounds that may not hold
 EIGENVALUE, COUNT, SIZE = 0.03, 0.03, 0.15  # shares of the squared Gaussian distance
+FIRST = 0.5  # share of the squared distance that the first estimate has
+ROUNDS = 4
+DEVIATIONS = 2.0  # of labels, that residuals may have; more where AdaSSP widens its own clip
+LEFT = 0.03  # part of the residuals' squared width that rows are thought to explain still
 ENFORCED = (
     "rows beyond the declared bounds are clipped",
     "a ridge lifts the smallest eigenvalue to the chosen floor",
     "gamma keeps sqrt(gamma) |y - x'theta| below the corner of that floor",
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """The coordinates that AdaOPS draws its sample in, which followed from the first estimate. Public.
+
+    A share of the budget buys a short run of AdaSSP: looks, a noisy Gram matrix, four rounds. From what it published
+    follow a centre and a spread of every column of a box, a first estimate, and the width at which its residuals are
+    clipped. What the sample is drawn of are the rows in that frame and the residuals of the first estimate, so the
+    ridge shrinks towards that estimate and not towards zero. A row that is longer than the frame's radius *counts for
+    less, residual and all*: ``(x, w, r)`` is multiplied by the same number, so that a linear relation stays what it is.
+    Whatever the run published, rows have a norm of at most ``x_bound``, in integers, and residuals lie in [-1, 1] in
+    these coordinates: that is all the promise of the sample leans on.
+    """
+
+    first: Published
+    frame: StandardFrame
+    half: float  #: at which residuals are clipped, in units of the label's half range
+
+    @classmethod
+    def look(cls, rounds: Rounds, window: Window) -> Coordinates:
+        """Run AdaSSP through the window."""
+        first = adassp_mechanism.run(rounds, window)
+        return cls(first, first.frame, min(1.0, DEVIATIONS * first.clips[-1]))
+
+    @property
+    def x_bound(self) -> float:
+        """The largest norm of a row, the ones included."""
+        return self.frame.x_bound
+
+    def rows(self, units: FixedRows) -> FixedRows:
+        """Return rows and residuals in these coordinates, on grids; each follows from its own row alone."""
+        free = self.frame.free_rows(units)
+        residual = (units.y - products(units.X, self.first.coef)) / self.half
+        weigh = np.minimum(1.0, self.x_bound / np.maximum(lengths(free), self.x_bound))
+        label = np.where(units.present, np.clip(residual, -1.0, 1.0) * weigh, 0.0)
+        return replace(fixed_rows(free * weigh[:, None], label, self.x_bound, 1.0), present=units.present)
+
+    def in_units(self, weight: float) -> tuple[Floats, Floats]:
+        """Return the linear map, and the constant, from coefficients here to those of rows in units."""
+        linear = np.array([self.frame.in_units(one, weight) for one in np.eye(self.frame.d)]).T
+        return linear * self.half, self.first.coef
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +160,21 @@ def plan(request: Request) -> Plan:
 
 def run(spent: Plan, window: Window) -> Outcome:
     """Look through the window and publish one posterior sample."""
+    if spent.first is None:
+        return sample(spent, None, window)
+    at = Coordinates.look(spent.first, window)
+    return sample(spent, at, window.mapped(at.rows, spent.request.d))
+
+
+def sample(spent: Plan, at: Coordinates | None, window: Window) -> Outcome:
+    """Publish one posterior sample of the rows in the window, which are in the coordinates of a first estimate."""
     ask = spent.request
+    x_bound, variance = (ask.x_bound, LABEL_VARIANCE) if at is None else (at.x_bound, LEFT)
     count, n, n_upper = None, float(ask.n_public or 0), float(ask.n_public or 0)
     if spent.count is not None:
         count = window.count(spent.count.scale)
         n, n_upper = max(count, 1.0), spent.count.bound(count)
     n_upper += ask.rows_per_person - 1  # the person's other rows, while one of them is taken out
-    at, x_bound, variance = None, ask.x_bound, LABEL_VARIANCE
-    if spent.first is not None:
-        at = Coordinates.look(spent.first, window)
-        window, x_bound, variance = window.mapped(at.rows, ask.d), at.x_bound, LEFT
     part = spent.eigenvalue_at(x_bound)
     eigenvalue = window.eigenvalue(part.scale)
     low = max(part.bound(eigenvalue), 0.0) / x_bound**2 * BOUND_DOWN
@@ -156,7 +210,9 @@ def _spend(request: Request, size: bool) -> Plan:
     first, looked = None, 0.0
     if request.box is not None:
         kept = request.delta - FAILURE * request.delta
-        first = first_rounds(request.epsilon, kept, request.box, request.n_public, k)
+        first = adassp_mechanism.spend(
+            request.epsilon, kept, request.box, None, ROUNDS, request.n_public, rows_per_person=k, part=FIRST
+        )
         looked = first.promise.distance
     distance, failure = spending(bounds)
     ladder = corners(request.epsilon, request.delta, math.hypot(distance, looked) * STEP_UP, failure, k)

@@ -8,28 +8,28 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtr
 
 from perinstance.checked_numbers import one_of, positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
-from perinstance.inference.equation import EstimatingEquation, positive_part
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.clipped_moments import ClippedMoments
+from perinstance.inference.equation import EstimatingEquation
+from perinstance.inference.published_inference import PublishedInference
+from perinstance.inference.table import About
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.mechanism import Published, Rounds
-from perinstance.releases.adassp.robust_stage import LEAST_SPREAD, LEFT, MOST_SPREAD
+from perinstance.releases.adassp.robust_stage import LEFT
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.replays import replayed_log_ratios
-from perinstance.releases.promises.window import Window
+from perinstance.releases.promises.window import Window, replayed_log_ratios
 from perinstance.sampling import FixedRows
 
 
@@ -122,11 +122,8 @@ class AdaSSP(PredictsLinearly, Promised):
         if not hasattr(published, "moments_"):
             raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
-        box = self._box(sweep.n_features)
-        blocks = list(sweep.map(lambda block: block))
-        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
-        run = partial(adassp_mechanism.run, self._plan(box))
-        return LogRatios.of(replayed_log_ratios(run, box.rows(X, y), published._answers()))
+        run = partial(adassp_mechanism.run, self._plan(self._box(sweep.n_features)))
+        return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients."""
@@ -200,59 +197,36 @@ FEW = "The number of people is lost in the noise: nothing can be said."
 def equation(published: Published, rounds: Rounds, population: bool) -> EstimatingEquation:
     """Return the estimating equation that was published anyway, for rows in the coordinates of the Gram matrix.
 
-    The last rounds' moments ``m_k = sum clip(y - x'theta_k, c) x + noise`` are the score. For normal residuals of
-    standard deviation tau a clip at c lets the part ``p = 2 Phi(c/tau) - 1`` of a small change pass, so ``m_k/p`` is a
-    score with the Gram matrix as its slope. The first round is left out where there are others: its residuals are
-    labels. What is assumed: a linear mean, one spread of residuals everywhere, and symmetry where the clip bites.
+    The last rounds' moments are the score (``inference.clipped_moments``). The first round is left out where there are
+    others: its residuals are labels.
     """
-    n, d = published.opening.n, len(published.gram)
-    rows = rounds.geometry(published.frame, n)
-    slope_noise = noise_scale(rows.gram_sensitivity, rounds.gram_distance)
+    n, d, frame = published.opening.n, len(published.gram), published.frame
+    slope_noise = noise_scale(frame.gram_sensitivity(frame.knows_ones(n)), rounds.gram_distance)
     none = np.zeros((d, d))
-    if rounds.count == 1:
-        scale = noise_scale(rows.x_bound * (rounds.clip or 1.0), rounds.round_distance)
+    if rounds.look is None:
+        scale = noise_scale(frame.x_bound * (rounds.clip or 1.0), rounds.round_distance)
         return EstimatingEquation(
             np.zeros(d), published.moments[0], published.gram, scale**2 * np.eye(d), none, slope_noise
         )
     if n is None:
         return EstimatingEquation(published.path[-1], np.zeros(d), none, none, none, slope_noise)
     if rounds.stage is not None and published.bought is not None:
-        return rounds.stage.equation(published.bought, published.gram, slope_noise, rows.x_bound, population)
-    gram = positive_part(published.gram)
+        return rounds.stage.equation(published.bought, published.gram, slope_noise, frame.x_bound, population)
     clip = published.clips[-1]
     used = [k for k in range(rounds.count) if published.clips[k] >= clip][-LAST_ROUNDS:]
-    points = np.array([published.path[k] for k in used])
-    moments = np.array([published.moments[k] for k in used])
-    round_noise = clip * rows.x_bound / rounds.round_distance
-    theta = published.path[-1]
-    for _ in range(3):
-        square = _squared_spread(published, rounds, gram, slope_noise, theta)
-        away = np.maximum(np.einsum("ki,ij,kj->k", theta - points, gram, theta - points) / n, 0.0)
-        passed = 2.0 * ndtr(clip / np.sqrt(square + away)) - 1.0
-        score = (moments / passed[:, None]).mean(axis=0)
-        noise = round_noise**2 * float((1.0 / passed**2).sum()) / len(used) ** 2 * np.eye(d)
-        found = EstimatingEquation(points.mean(axis=0), score, published.gram, noise, none, slope_noise)
-        theta = found.solved().estimate
-    # a clipped normal residual, divided by the part that passes, has this variance
-    k = clip / math.sqrt(square)
-    inside = 2.0 * float(ndtr(k)) - 1.0
-    density = math.exp(-k * k / 2.0) / math.sqrt(2.0 * math.pi)
-    spread = square * (inside - 2.0 * k * density + k * k * (1.0 - inside)) / inside**2
-    # this table's least squares differs from the root of its clipped residuals by the difference of their variances
-    sampling = (spread if population else max(spread - square, 0.0)) * gram
-    return EstimatingEquation(found.anchor, score, published.gram, noise, sampling, slope_noise)
-
-
-def _squared_spread(published: Published, rounds: Rounds, gram: Floats, slope_noise: float, theta: Floats) -> float:
-    """Return the mean squared residual at theta from the look at labels: two standard deviations of noise too large."""
-    look, n = rounds.look, published.opening.n
-    assert look is not None and n is not None
-    scales, at = look.scales(), 2 if look.n_public is None else 1
-    squares = float(published.totals[at]) + n / 2.0
-    noise = math.hypot(scales[at], scales[0] / 2.0 if at == 2 else 0.0)
-    doubt = math.hypot(noise, slope_noise * float(theta @ theta))  # theta'E theta has the second part
-    square = (squares - float(theta @ gram @ theta) + 2.0 * doubt) / n
-    return min(max(square, LEAST_SPREAD), MOST_SPREAD)
+    scales, at = rounds.look.scales(), 2 if rounds.n_public is None else 1
+    asked = ClippedMoments(
+        points=np.array([published.path[k] for k in used]),
+        moments=np.array([published.moments[k] for k in used]),
+        clip=clip,
+        noise=clip * frame.x_bound / rounds.round_distance,
+        gram=published.gram,
+        gram_noise=slope_noise,
+        n=n,
+        squares=float(published.totals[at]) + n / 2.0,
+        squares_noise=math.hypot(scales[at], scales[0] / 2.0 if at == 2 else 0.0),
+    )
+    return asked.equation(published.path[-1], population)
 
 
 def known(rounds: Rounds, published: Published, about: About) -> PublishedInference:
@@ -260,8 +234,8 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
     population = about == "population"
     if population and rounds.count == 1:
         return PublishedInference(None, (), ONE_SHOT)
-    box, frame, k = rounds.box, published.frame, len(published.gram)
-    units = np.eye(k) if frame is None else np.array([frame.in_units(one, box.weight) for one in np.eye(k)]).T
+    box, frame = rounds.box, published.frame
+    units = np.array([frame.in_units(one, box.weight) for one in np.eye(frame.d)]).T
     found = equation(published, rounds, population)
     # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
     found = replace(found, sampling=found.sampling * rounds.rows_per_person)

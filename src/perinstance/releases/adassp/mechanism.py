@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,43 +29,15 @@ from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.adassp.robust_stage import LEFT, Bought, Stage
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.declared_box import DeclaredBox
-from perinstance.releases.promises.looks import ColumnLook, Look, Opening, coordinates, opening
+from perinstance.releases.promises.looks import ColumnLook, Look, Opening, StandardFrame, coordinates, opening
 from perinstance.releases.promises.promise import Promise, noise_scale, person_distance, row_distance
-from perinstance.releases.promises.window import StandardFrame, Window
+from perinstance.releases.promises.window import Window
 from perinstance.sampling import FixedRows
+from perinstance.sampling.fixed_point import shortened
 
 GRAM = 0.3  # share of the squared distance that the looks leave; the rounds have equal parts of the rest
 LOOK, LOOK_IN_A_BOX, LOOK_AT_COLUMNS = 0.03, 0.05, 0.08  # shares of the squared distance
 FAINT = 0.007  # a round whose noise is below this part of the data's own weight need not clip so hard
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """Rows as the Gram matrix and the moments see them: ``||x|| <= radius``, and the weight of the ones."""
-
-    radius: float
-    weight: float
-    known: bool  #: whether the square of the ones is public
-    whole: bool = False  #: whether rows are shortened with their ones
-
-    @property
-    def x_bound(self) -> float:
-        """The largest norm of a row, the ones included; rounded up."""
-        return math.sqrt(self.radius**2 + self.weight**2) * STEP_UP
-
-    @property
-    def gram_sensitivity(self) -> float:
-        """How far one person moves the part of the Gram matrix that is released, rounded up."""
-        longest = self.x_bound if self.whole else self.radius
-        return math.sqrt(float(self.gram_squares(np.array([[longest]]))[0])) * STEP_UP
-
-    def gram_squares(self, rows: Floats) -> Floats:
-        """Return the squared move by people with these rows, without their ones; with them where they are ``whole``."""
-        norms2 = squared_lengths(rows)
-        if self.whole:
-            return norms2**2
-        ones = 2.0 * self.weight**2 * norms2
-        return norms2**2 + ones + (0.0 if self.known else self.weight**4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +57,6 @@ class Rounds:
     #: rows that are used of a person; the distances are those of one row, and a person's are as many times as large
     rows_per_person: int = 1
 
-    def geometry(self, frame: StandardFrame | None, n: float | None) -> Geometry:
-        """Return how rows are seen in a frame, n being public, believed or (None) not known."""
-        if frame is None:
-            return Geometry(self.box.radius, self.box.weight, bool(self.box.weight) and n is not None)
-        known = bool(frame.weight) and n is not None and not frame.whole
-        return Geometry(frame.radius, frame.weight, known, frame.whole)
-
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -102,7 +68,7 @@ class Published:
     totals: Floats  #: of the first look; empty without one
     column_totals: Floats  #: of the second; empty without one, or where the number of people is not believed
     opening: Opening
-    frame: StandardFrame | None  #: the coordinates of Gram matrix and rounds; None: as they are
+    frame: StandardFrame  #: the coordinates of Gram matrix and rounds
     clips: tuple[float, ...]  #: of each round, in units of the label's half range
     path: tuple[Floats, ...]  #: the estimate that each round took residuals of, in the frame
     bought: Bought | None = None  #: for robust intervals; None too where the number of people is not believed
@@ -147,39 +113,52 @@ def run(rounds: Rounds, window: Window) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
     totals, found = np.empty(0), Opening(rounds.n_public, 0.0, rounds.clip or 1.0, 1.0, 0.0)
     if rounds.look is not None:
-        totals = window.totals(rounds.look.columns, rounds.look.bound, rounds.look.scales())
+        totals = window.sums(rounds.look.moves, rounds.look.scales())
         found = opening(rounds.look, totals)
-    column_totals, frame = coordinates(rounds.column_look, found, window)
-    if frame is not None and rounds.stage is not None:
-        frame = replace(frame, whole=True)
+    column_totals, frame = np.empty(0), StandardFrame.of_box(rounds.box)
+    if rounds.column_look is not None:
+        column_totals, frame = coordinates(rounds.column_look, found, window)
+        frame = replace(frame, whole=rounds.stage is not None)
     clip = rounds.clip or found.clip
-    seen = window if frame is None else window.framed(frame)
-    rows = rounds.geometry(frame, found.n)
-    B = rows.x_bound
-    gram_scale = noise_scale(rows.gram_sensitivity, rounds.gram_distance)
-    known = found.n * rows.weight**2 if rows.known and found.n is not None else None
-    G = seen.gram(gram_scale, known)
+    B, d, ones_known = frame.x_bound, frame.d, frame.knows_ones(found.n)
+    gram_scale = noise_scale(frame.gram_sensitivity(ones_known), rounds.gram_distance)
+    known = found.n * frame.weight**2 if ones_known and found.n is not None else None
+    G = window.outer(frame.clipped_rows, gram_scale, known)
     gram = noisy_gram(G / B**2, gram_scale / B**2)
-    theta = np.zeros(seen.d)
-    if rows.weight:
-        theta[-1] = found.start / rows.weight * B
-    wide = widened(rounds, clip, gram.trace, seen.d)
+    theta = np.zeros(d)
+    if frame.weight:
+        theta[-1] = found.start / frame.weight * B
+    wide = widened(rounds, clip, gram.trace, d)
     moments: list[Floats] = []
     done: list[Round] = []
-    passed = PASSED if frame is None else PASSED_IN_A_FRAME
+    passed = PASSED if rounds.column_look is None else PASSED_IN_A_FRAME
     for k in range(rounds.count):
         clip_k = wide if k >= rounds.count - 2 else clip
         scale = noise_scale(clip_k * STEP_UP, rounds.round_distance)
-        moments.append(seen.moment(theta / B, clip_k, scale * B))
+        of = partial(_moved, frame=frame, theta=theta / B, clip=clip_k, whole=rounds.column_look is not None)
+        moments.append(window.sums(of, [scale * B] * d))
         done.append(Round(theta, moments[-1] / B, clip_k, scale))
         # without a look nothing says that residuals are clipped at all
         theta = posterior_mean(gram, moments[-1] / B, scale) if rounds.look is None else estimate(gram, done, passed)
-    coef = theta / B if frame is None else frame.in_units(theta / B, rounds.box.weight)
     clips, path = tuple(one.clip for one in done), tuple(one.theta / B for one in done)
     bought = None
     if rounds.stage is not None and found.n is not None:
-        bought = rounds.stage.ask(seen, theta / B, float(np.trace(G)), B, found.n)
+        bought = rounds.stage.ask(window, frame, theta / B, float(np.trace(G)), found.n)
+    coef = frame.in_units(theta / B, rounds.box.weight)
     return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path, bought)
+
+
+def _moved(rows: FixedRows, frame: StandardFrame, theta: Floats, clip: float, whole: bool) -> Floats:
+    """Return what each person adds to a moment: at most ``clip B`` long, but for one rounding of each product.
+
+    A residual is clipped and multiplied with the row; or, in a box, the product with the ``whole`` row is shortened.
+    """
+    X = frame.free_rows(rows)
+    residual = rows.y - products(X, theta)
+    if not whole:
+        return X * np.clip(residual, -clip, clip)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return shortened(np.nan_to_num(X * residual[:, None], nan=0.0), clip * frame.x_bound)
 
 
 def widened(rounds: Rounds, clip: float, trace: float, d: int) -> float:
@@ -205,49 +184,44 @@ def sums_released(fitted: Any) -> list[Floats]:
 def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> Floats:
     """Return each person's squared distance, all parts together: at most, or (``drawn``) at what was drawn.
 
-    The first and the last part are what a person moves, in parts of what anybody can move.
+    The Gram matrix and a moment are what a person moves, in parts of what anybody can move.
     """
-    X, y, present = rows.X, rows.y, rows.present
-    looked = np.zeros(len(y))
+    frame = StandardFrame.of_box(rounds.box) if drawn is None else drawn.frame
+    ones_known = frame.knows_ones(rounds.n_public if drawn is None else drawn.opening.n)
+    free, used, whole = frame.free_rows(rows), frame.clipped_rows(rows), rounds.column_look is not None
+    norms2 = squared_lengths(used if frame.whole else used[:, : len(frame.center)])
+    gram = frame.gram_squares(norms2, ones_known) / frame.gram_sensitivity(ones_known) ** 2
+    looked = np.zeros(len(rows.y))
     if rounds.look is not None:
-        looked = rounds.look.squares(X, y) * rounds.look.distance**2
-    frame = None if drawn is None else drawn.frame
-    n = rounds.n_public if drawn is None else drawn.opening.n
-    seen = rounds.geometry(frame, n)
-    free = X if frame is None else frame.free_rows(X, present)
-    used = X if frame is None else frame.clipped_rows(X, present)
-    columns = used.shape[1] - (bool(seen.weight) and not seen.whole)
-    gram = seen.gram_squares(used[:, :columns]) / seen.gram_sensitivity**2
-    long = lengths(free) / seen.x_bound
+        looked = squared_lengths(rounds.look.moves(rows) / rounds.look.scales())
+    long = lengths(free) / frame.x_bound
     if drawn is not None:
-        parts = [
-            _round_share(y - products(free, theta), long, clip, frame)
-            for theta, clip in zip(drawn.path, drawn.clips, strict=True)
-        ]
-        moved = np.sum(parts, axis=0)
+        moved = np.zeros(len(long))
+        for theta, clip in zip(drawn.path, drawn.clips, strict=True):
+            moved = moved + _round_share(rows.y - products(free, theta), long, clip, whole)
     elif rounds.count == 1:
-        moved = _round_share(y, long, rounds.clip or 1.0, None)
+        moved = _round_share(rows.y, long, rounds.clip or 1.0, False)
     else:
-        moved = rounds.count * (long**2 if rounds.column_look is None else np.ones(len(y)))
+        moved = rounds.count * (np.ones(len(long)) if whole else long**2)
     if rounds.column_look is not None:
         if drawn is None:  # the coordinates are not known before they are drawn
-            looked, gram = looked + rounds.column_look.distance**2, np.ones(len(y))
+            looked, gram = looked + rounds.column_look.distance**2, np.ones(len(long))
         elif len(drawn.column_totals):
             asked = rounds.column_look.frame(drawn.opening.length)
-            looked = looked + rounds.column_look.squares(asked, asked.clipped_rows(X, present))
+            looked = looked + squared_lengths(rounds.column_look.moves(rows, asked) / rounds.column_look.scales(asked))
     if rounds.stage is not None and drawn is None:
         looked = looked + rounds.stage.squared_distance
     elif rounds.stage is not None and drawn is not None and drawn.bought is not None:
-        looked = looked + rounds.stage.people_squares(free, y, seen.x_bound, drawn.bought)
+        looked = looked + rounds.stage.people_squares(free, rows.y, frame.x_bound, drawn.bought)
     squares = looked + gram * rounds.gram_distance**2 + moved * rounds.round_distance**2
-    return np.where(present, squares, 0.0)
+    return np.where(rows.present, squares, 0.0)
 
 
-def _round_share(residual: Floats, lengths: Floats, clip: float, frame: StandardFrame | None) -> Floats:
+def _round_share(residual: Floats, lengths: Floats, clip: float, whole: bool) -> Floats:
     """Return the squared move of one round's moment, in parts of the largest."""
-    if frame is None:
-        return (np.minimum(np.abs(residual) / clip, 1.0) * lengths) ** 2
-    return np.minimum(np.abs(residual) * lengths / clip, 1.0) ** 2
+    if whole:
+        return np.minimum(np.abs(residual) * lengths / clip, 1.0) ** 2
+    return (np.minimum(np.abs(residual) / clip, 1.0) * lengths) ** 2
 
 
 PASSED, PASSED_IN_A_FRAME = 0.75, 0.9  # p: two thirds of normal residuals lie within one standard deviation;

@@ -14,15 +14,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from perinstance.inference.clipped_moments import LEAST_SPREAD, MOST_SPREAD
 from perinstance.inference.equation import EstimatingEquation, positive_part
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN
-from perinstance.releases.base.row_sums import lengths
+from perinstance.releases.base.row_sums import lengths, products
+from perinstance.releases.promises.looks import StandardFrame
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.window import Window, residuals, weighted
+from perinstance.releases.promises.window import Window
+from perinstance.sampling import FixedRows
+from perinstance.sampling.fixed_point import shortened
 
 SCALE, SCORE, MEAT = 0.02, 0.1725, 0.0775  # shares of the squared distance
 LEFT = 1.0 - (SCALE + SCORE + MEAT)  # for the coefficients
@@ -30,7 +35,6 @@ SCALE_CLIP = 0.2  # c_0, in units of the label's half range
 LEAST_CLIP = 6.0  # of the score, in standard deviations of residuals; 3 covered .55 of one coefficient of skewed costs
 LEAST_MEAT_CLIP = 4.0  # of the meat; it is wider as long as its noise stays below FAINT_MEAT of the meat itself:
 FAINT_MEAT = 0.1  # at epsilon = 100, 4 alone left standard errors of skewed residuals 13% too short
-LEAST_SPREAD, MOST_SPREAD = 1e-5, 1.0  # of a squared residual, in units of the label's half range
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,22 +72,30 @@ class Stage:
         """Of all three together."""
         return math.fsum(one**2 for one in (self.scale_distance, self.score_distance, self.meat_distance))
 
-    def ask(self, window: Window, theta: Floats, trace: float, bound: float, n: float) -> Bought:
-        """Ask for scale, score and meat at ``theta``; rows count as if no longer than ``bound``.
+    def ask(self, window: Window, frame: StandardFrame, theta: Floats, trace: float, n: float) -> Bought:
+        """Ask for scale, score and meat at ``theta``; rows count as if no longer than the bound of the frame.
 
         ``trace`` is that of the noisy Gram matrix: clips are as wide as the noise that they cost stays below sampling
         noise, and wide enough for skewed residuals in any case.
         """
-        most = SCALE_CLIP**2
+        most, bound = SCALE_CLIP**2, frame.x_bound
         noise = noise_scale(most, self.scale_distance)
-        squares = window.squared_residuals(theta, most, noise)
+
+        def squared(rows: FixedRows) -> Floats:
+            return np.minimum(residuals(frame.free_rows(rows), rows.y, theta) ** 2, most)[:, None]
+
+        def summands(rows: FixedRows, clip: float) -> Floats:
+            return shortened(weighted(frame.free_rows(rows), rows.y, theta, clip, bound), clip * bound)
+
+        squares = float(window.sums(squared, [noise])[0])
         sigma = math.sqrt(min(max((squares + 2.0 * noise) / n, LEAST_SPREAD), MOST_SPREAD))
         weight = max(trace, 1.0) / len(theta) / bound**2
         clip = min(1.0, sigma * max(LEAST_CLIP, math.sqrt(weight) * self.score_distance))
         meat_clip = min(clip, sigma * max(LEAST_MEAT_CLIP, math.sqrt(FAINT_MEAT * weight * self.meat_distance)))
-        score = window.score(theta, clip, clip * bound, bound, noise_scale(clip * bound, self.score_distance))
-        longest = meat_clip * bound
-        meat = window.meat(theta, meat_clip, longest, bound, noise_scale(longest**2, self.meat_distance))
+        noises = [noise_scale(clip * bound, self.score_distance)] * frame.d
+        score = window.sums(partial(summands, clip=clip), noises)
+        meat_noise = noise_scale((meat_clip * bound) ** 2, self.meat_distance)
+        meat = window.outer(partial(summands, clip=meat_clip), meat_noise)
         return Bought(theta, clip, meat_clip, squares, score, meat)
 
     def people_squares(self, X: Floats, y: Floats, bound: float, bought: Bought) -> Floats:
@@ -108,3 +120,16 @@ class Stage:
             above = noise_scale((bought.meat_clip * bound) ** 2, self.meat_distance)
             sampling = positive_part(bought.meat) + above * np.eye(d)
         return EstimatingEquation(bought.theta, bought.score, gram, noise**2 * np.eye(d), sampling, slope_noise)
+
+
+def residuals(X: Floats, y: Floats, theta: Floats) -> Floats:
+    """Return ``y - x'theta``; what is no number any more (a row beyond all floats) is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num(y - products(X, theta), nan=math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def weighted(X: Floats, y: Floats, theta: Floats, clip: float, bound: float) -> Floats:
+    """Return ``w clip(y - x'theta) x`` of each row, ``w = min(1, (bound/||x||)^2)``: no longer than ``clip bound``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        shrunk = bound / np.maximum(lengths(X), bound)
+        return X * (shrunk * shrunk * np.clip(residuals(X, y, theta), -clip, clip))[:, None]

@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from perinstance._version import __version__
-from perinstance.checked_numbers import got, is_number, is_unicode
+from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
-from perinstance.inference.table import About, PublishedInference
-from perinstance.numerics.array_types import Floats
+from perinstance.inference.table import About
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
@@ -32,7 +31,6 @@ NEIGHBOURS = "add or remove one row"
 PEOPLE_AS_NEIGHBOURS = "add or remove one person with all their rows, of which at most {} are used"
 
 Task = Literal["regressor", "classifier", "values"]
-Use = Literal["published", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,72 +45,6 @@ class PublishedNumbers:
     probabilities: bool = False  #: whether a classifier's scores are log odds
     values: Any = None  #: numbers that are published as they are
     points: Any = None  #: the public points that ``values`` belong to
-
-
-AT_MOST = (
-    "Standard errors are upper bounds: the exact ones would need the table's second moments, which are not published."
-)
-
-
-def only_the_table(name: str) -> str:
-    """Say that nothing is known of sampling."""
-    return (
-        f"{name} publishes nothing that tells how widely outcomes scatter, so nothing can be said of people like "
-        'these; ask about="table", or publish with AdaSSP'
-    )
-
-
-def no_intervals(name: str) -> str:
-    """Say that nothing is known of the uncertainty of what a release published."""
-    return (
-        f"{name} publishes nothing that standard errors could be computed from; AdaSSP, AdaOPS, "
-        "PrivateLogisticRegression, OutputPerturbation, PosteriorSample and ObjectivePerturbation do"
-    )
-
-
-def named_coefficients(
-    coef: Any, intercept: Any, features: Sequence[str] | None, count: int | None = None
-) -> tuple[list[str], Floats]:
-    """Name published coefficients and put the intercept behind them: ``count`` of them, or all.
-
-    A last column of ones that an intercept stands for has a coefficient of zero, and is not named.
-    """
-    slopes = np.ravel(np.asarray(coef, dtype=np.float64))
-    names = [f"x{j + 1}" for j in range(len(slopes))] if features is None else [str(one) for one in features]
-    constant = float(np.ravel(intercept)[0])
-    if count is None or count > len(slopes):
-        return [*names, "intercept"], np.append(slopes, constant)
-    if _stands_for_ones(names, slopes, constant, count):
-        return names, np.append(slopes[:-1], constant)
-    return names[:count], slopes[:count]
-
-
-def _stands_for_ones(names: Sequence[str], slopes: Floats, constant: float, count: int) -> bool:
-    return count == len(slopes) and names[-1] == "intercept" and slopes[-1] == 0.0 and constant != 0.0
-
-
-def used_coefficients(
-    use: Any, numbers: PublishedNumbers, features: Sequence[str] | None, known: Callable[[About], PublishedInference]
-) -> tuple[Any, Any]:
-    """Return coefficients and intercept to predict with, in the shapes of ``numbers``.
-
-    ``"published"``: as they were published; ``"estimate"``: those that intervals belong to, which are not shrunk.
-    """
-    if use not in ("published", "estimate"):
-        raise InvalidInput(f'use must be "published" or "estimate", got {got(use)}; try use="estimate"')
-    if use == "published":
-        return numbers.coef, numbers.intercept
-    found = [known(about) for about in get_args(About)]
-    solved = next((one.solved for one in found if one.solved is not None), None)
-    if solved is None or numbers.coef is None:
-        raise InvalidInput(found[0].refusal or "nothing is estimated of numbers that are published as they are")
-    slopes, constant = np.ravel(numbers.coef), float(np.ravel(numbers.intercept)[0])
-    names, d = named_coefficients(numbers.coef, numbers.intercept, features)[0][:-1], len(slopes)
-    estimate = np.append(solved.estimate, np.zeros(max(d + 1 - len(solved.estimate), 0)))
-    if _stands_for_ones(names, slopes, constant, len(solved.estimate)):
-        estimate[d - 1 :] = 0.0, estimate[d - 1]
-    intercept = np.reshape(estimate[d], np.shape(numbers.intercept))[()]
-    return estimate[:d].reshape(np.shape(numbers.coef)), intercept
 
 
 def document_of(

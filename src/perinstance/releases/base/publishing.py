@@ -30,7 +30,15 @@ from perinstance.errors import InvalidInput, ManyReleases, RefusedModel
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block, in_order_of
 from perinstance.folds.sweep import People, Sweep
-from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.inference.published_inference import (
+    PublishedInference,
+    Use,
+    inference_of,
+    named_coefficients,
+    no_intervals,
+    used_coefficients,
+)
+from perinstance.inference.table import About, Inference, checked_about
 from perinstance.models.interface import Problem
 from perinstance.models.kernel_ridge import KernelProblem
 from perinstance.models.smooth.problem import SmoothProblem
@@ -39,14 +47,10 @@ from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import refuse_mask, validated
 from perinstance.releases.base.model_document import (
     PublishedNumbers,
-    Use,
     document_of,
     document_text,
     feature_names,
-    named_coefficients,
-    no_intervals,
     promise_of,
-    used_coefficients,
 )
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram, NormalEquations, draw

@@ -26,7 +26,7 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram, NormalEquations
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, dot
 from perinstance.sampling.ideal_laws import factor
 
 PIECE = 1 << 12  # rows in one matrix of balls
@@ -91,7 +91,7 @@ class _Known:
         mechanism, inside, p = self._mechanism, self._inside, self._equations.d
         X, o, s2 = _matrix(rows), arb_mat(p, 1, self._output.balls()), arb(self._noise) ** 2
         V = X * W.transpose()
-        squares = [_dot(row, row) for row in V.tolist()]
+        squares = [dot(row, row) for row in V.tolist()]
         target = arb_mat(len(y), 1, [arb(float(v)) for v in y])
         e, miss = (target - X * theta).entries(), (target - X * o).entries()  # residuals here, and at the output
         if inside:
@@ -109,7 +109,7 @@ class _Known:
             b = arb_mat(p, 1, self._equations.right_side())
             along, sign = (X * (arb_mat(self._equations.matrix()) * o - b)).entries(), 1 if inside else -1
             return [
-                None if v is None else -v.log() + (2 * far * t + sign * far * far * _dot(row, row)) / (2 * s2)
+                None if v is None else -v.log() + (2 * far * t + sign * far * far * dot(row, row)) / (2 * s2)
                 for v, far, t, row in zip(left, miss, along, X.tolist(), strict=True)
             ]
         A, gap = mechanism.precision, o - theta
@@ -123,18 +123,14 @@ class _Known:
                 continue
             # u = H^-1 x r in H and r of the one world; o - theta here is taken with the person inside, without outside
             r = e[i] / left[i] if inside else e[i]
-            square = r * r * _dot(bent[i], row)
+            square = r * r * dot(bent[i], row)
             farther = 2 * r * along[i] + (square if inside else -square)  # |o - without|^2 - |o - with|^2, in A
             if nu is None:
                 answers.append(farther / (2 * s2))
             else:
-                whole = arb(nu) * s2 + _dot(gap.entries(), gap.entries()) - (0 if inside else farther)
+                whole = arb(nu) * s2 + dot(gap.entries(), gap.entries()) - (0 if inside else farther)
                 answers.append((arb(nu) + p) / 2 * (farther / whole).log1p())
         return answers
-
-
-def _dot(a: list[Ball], b: list[Ball]) -> Ball:
-    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
 
 
 def _matrix(rows: Floats) -> Matrix:

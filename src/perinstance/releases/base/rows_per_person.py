@@ -2,7 +2,7 @@
 
 With ``rows_per_person=k`` whatever a person's rows add to a sum is the sum of at most k rows' parts, so it moves by at
 most k times what one row moves it by (the triangle inequality), and noise k times as large makes the promise that
-holds for a row hold for the person. Which rows are used of whoever has more is drawn (``sampling.row_choice``),
+holds for a row hold for the person. Which rows are used of whoever has more is drawn (``sampling.random_bits``),
 independently of everything else: given the draw the promise holds, so it holds (docs/mathematics.md, 12).
 """
 
@@ -19,7 +19,7 @@ from perinstance.folds.block import in_order_of
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
-from perinstance.sampling.row_choice import chosen_rows
+from perinstance.sampling.random_bits import chosen_rows
 
 MOST_ROWS = 10**6  # of a person: more is a typing error
 

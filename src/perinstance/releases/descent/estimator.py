@@ -15,7 +15,8 @@ from perinstance.event_log import LOG
 from perinstance.folds.block import Block, GatheredRows, gather, in_order_of
 from perinstance.folds.class_labels import classes_of
 from perinstance.folds.sweep import People, Sweep
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import PublishedInference
+from perinstance.inference.table import About
 from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.losses.penalised_objective import SmoothObjective

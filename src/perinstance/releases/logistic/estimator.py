@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import whole_number
 from perinstance.inference.equation import EstimatingEquation, averaged_slopes
-from perinstance.inference.table import About, PublishedInference
+from perinstance.inference.published_inference import PublishedInference, Use
+from perinstance.inference.table import About
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.model_document import PublishedNumbers, Use
+from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.rows_per_person import most_rows

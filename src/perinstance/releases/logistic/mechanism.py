@@ -34,6 +34,7 @@ from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.base.row_sums import products
 from perinstance.releases.promises.promise import Promise, noise_scale, person_distance, row_distance
 from perinstance.releases.promises.window import Window
+from perinstance.sampling import FixedRows
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
@@ -81,7 +82,7 @@ def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     """Look through the window; the estimate is post-processing of what was seen."""
     B, d, spent = rounds.x_bound, window.d, np.square(rounds.round_distances)
     gram_noise = noise_scale(STEP_UP, rounds.gram_distance)
-    G = window.gram(gram_noise * B**2)
+    G = window.outer(lambda rows: rows.X, gram_noise * B**2)
     reading = read_gram(G / B**2, gram_noise, rounds.promise.distance / rounds.rows_per_person)
     V, curvature = reading.vectors, reading.steps
     sigma = SLOPE / math.sqrt(math.fsum(spent))
@@ -97,9 +98,8 @@ def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     found: list[Floats] = []
     for t, distance in enumerate(rounds.round_distances):
         z = theta + _momentum(t, reading, penalty) * (theta - before)
-        weigh = partial(_slopes_at, theta=z / B)
-        # one person moves the sum by at most B/2
-        sums = window.weighted_sum(weigh, 2.0**-SLOPE_BITS, noise_scale(SLOPE * STEP_UP, distance) * B)
+        scale = noise_scale(SLOPE * STEP_UP, distance) * B
+        sums = window.sums(partial(_moved, theta=z / B), [scale] * d)
         points.append(z)
         found.append(sums)
         if t == 0:  # that of the estimate which a first step from zero will give; the largest where all is noise
@@ -114,8 +114,9 @@ def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     return PublishedSlopes(answer / B, G, tuple(found), tuple(z / B for z in points))
 
 
-def _slopes_at(X: Floats, y: Floats, theta: Floats) -> Floats:
-    return slopes(products(X, theta), np.sign(y))
+def _moved(rows: FixedRows, theta: Floats) -> Floats:
+    """Return what each person adds to a sum of slopes: at most ``B/2`` long, but for one rounding of each product."""
+    return rows.X * slopes(products(rows.X, theta), np.sign(rows.y))[:, None]
 
 
 def _weights(spent: Floats, doubt: float) -> Floats:

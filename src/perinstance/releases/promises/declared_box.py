@@ -92,7 +92,7 @@ class DeclaredBox:
             seen = np.column_stack([seen, np.where(fixed.present, self.weight, 0.0)])
         beyond = int((_outside(y[:, None], (self.label,))[:, 0] & ~missing).sum())
         clipped = int(outside.sum()) if self.boxed else fixed.clipped_x
-        return FixedRows(seen, fixed.y, fixed.x_grid, fixed.y_grid, clipped, beyond, fixed.missing, fixed.present)
+        return FixedRows(seen, fixed.y, fixed.present, clipped, beyond, fixed.missing)
 
     def in_user_units(self, theta: Floats) -> tuple[Floats, float]:
         """Return coefficients and intercept for rows as the user has them. Post-processing of what was drawn."""

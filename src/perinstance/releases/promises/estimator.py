@@ -15,7 +15,7 @@ from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
@@ -39,7 +39,7 @@ from perinstance.releases.base.rows_per_person import (
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import ClippedSweep, ExactWindow, FloatWindow, Window, published_before
+from perinstance.releases.promises.window import ClippedSweep, Window, published_before, simulated
 from perinstance.sampling import FixedRows
 
 
@@ -104,7 +104,7 @@ class Promised(WritesModel):
         counts as if the person had not been there, an infinite cell as the bound. Refused are declared facts only: the
         number of columns, types, names. Nothing else of the data is kept: how many rows were clipped or missing is
         asked for by ``clipped``. ``ids`` say whose row each is; with ``rows_per_person`` people may have several, and
-        of who has more so many are drawn (``sampling.row_choice``). How many are left out is kept nowhere.
+        of who has more so many are drawn (``sampling.random_bits``). How many are left out is kept nowhere.
         """
         self._begin(refused)
         check_promise(self.epsilon, self.delta)
@@ -114,7 +114,7 @@ class Promised(WritesModel):
         X, y = X[used], y[used]
         self._check_count(len(X))
         box = self._box(X.shape[1])
-        theta = self._publish(self._run(box, ExactWindow(box.rows(X, y))), box)
+        theta = self._publish(self._run(box, Window(box.rows(X, y))), box)
         self.coef_, self.intercept_ = self._shaped(*box.in_user_units(theta))
         LOG.info("%s published one draw", type(self).__name__)
         return self
@@ -130,10 +130,14 @@ class Promised(WritesModel):
         ``method="estimate"`` also asks for a run of the mechanism: that of the release if it is fitted, else one
         without noise.
         """
-        fit, seen, box = self._clipped_fit(sweep, 0.0)
+        box = self._box(sweep.n_features)
+        seen = ClippedSweep(sweep, self._seen, box.d)
+        linear = linear_fit(seen, 0.0, False)  # first: whoever folds first has the cells looked at
+        fit = ClippedFit(linear, sweep.fold(lambda block: Clipped.of(self._seen(block))))
         if method != "estimate":
             return fit
-        return replace(fit, run=self._run_again() if hasattr(self, "coef_") else self._run(box, FloatWindow(seen)))
+        run = self._run_again() if hasattr(self, "coef_") else self._run(box, Window(seen, simulated()))
+        return replace(fit, run=run)
 
     def people(self, fit: Any, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, charged with what each row can have moved at most.
@@ -184,17 +188,11 @@ class Promised(WritesModel):
         loo, pairs = left_out(rows), self._pairs(rows, box, fit.run)
         return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
 
-    def _clipped_fit(self, sweep: Sweep, ridge: float) -> tuple[ClippedFit, ClippedSweep, DeclaredBox]:
-        box = self._box(sweep.n_features)
-        seen = ClippedSweep(sweep, self._seen, box.d)
-        fit = linear_fit(seen, ridge, False)  # first: whoever folds first has the cells looked at
-        return ClippedFit(fit, sweep.fold(lambda block: Clipped.of(self._seen(block)))), seen, box
-
     def _run_again(self) -> Any:
         """Run the mechanism once more on what was published: coordinates and estimates are post-processing of it."""
         box = self._box(self.n_features_in_)
         nobody = box.rows(np.zeros((0, len(box.columns))), np.zeros(0))
-        return self._run(box, ExactWindow(nobody, answer=published_before(self._answers())))
+        return self._run(box, Window(nobody, published_before(self._answers())))
 
     def _box(self, d: int) -> DeclaredBox:
         """Validate what was declared, for a table of d columns."""
@@ -203,6 +201,11 @@ class Promised(WritesModel):
     def _seen(self, block: Block) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""
         return self._box(block.X.shape[1]).rows(block.X, self._target(block.y))
+
+    def _everybody(self, sweep: Sweep) -> FixedRows:
+        """Return all rows of a table as the release sees them."""
+        blocks = list(sweep.map(lambda block: block))
+        return self._seen(Block(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks])))
 
     def _check_count(self, rows: int) -> None:
         """Refuse more rows than were declared, where a number of rows is."""
@@ -269,7 +272,6 @@ def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.r
         raise InvalidInput(f"AdaOPS and AdaSSP can be simulated, got {type(estimator).__name__}")
     thrown_away, rows = clone(estimator), np.asarray(X, dtype=np.float64)
     box = thrown_away._box(rows.shape[1])
-    seen = box.rows(rows, np.asarray(y, dtype=np.float64))
-    found = thrown_away._run(box, FloatWindow(ArraySweep(seen.X, seen.y), rng))
+    found = thrown_away._run(box, Window(box.rows(rows, np.asarray(y, dtype=np.float64)), simulated(rng)))
     coef, intercept = box.in_user_units(thrown_away._publish(found, box))
     return np.append(coef, intercept) if box.weight else coef

@@ -12,20 +12,94 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.releases.base.row_sums import HALVINGS, halvings, squared_lengths
+from perinstance.releases.base.row_sums import HALVINGS, halvings
+from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.window import StandardFrame, Window
+from perinstance.releases.promises.window import Window
+from perinstance.sampling import FixedRows
+from perinstance.sampling.fixed_point import shortened
 
 BELIEVED = 3.0  # standard deviations of noise from which on a total counts
 WIDEST_CLIP, NARROWEST_CLIP = 0.2, 0.02  # of the label's half range; in between, the labels' standard deviation
 COMMON_LENGTH, COMMON_SPREAD = -1.0, 0.5  # of log(||u|| / bound): what is thought before anything is seen
 HALVING = math.log(2.0) / 2.0  # of a squared norm, as a step of log ||u||
 SHORTEST_LENGTH = -(HALVINGS + 1) * HALVING  # shorter rows are not told apart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandardFrame:
+    """A centre and a spread for every column; rows are clipped to ``radius``. ``weight``: of the ones, 0 for none.
+
+    Where rows are shortened ``whole``, their ones are too, to ``x_bound``: the Gram matrix then weighs long rows down.
+    """
+
+    center: Floats
+    spread: Floats
+    radius: float
+    weight: float
+    whole: bool = False
+
+    @classmethod
+    def of_box(cls, box: DeclaredBox) -> StandardFrame:
+        """Return the coordinates in which rows are as they are."""
+        columns = len(box.columns)
+        return cls(np.zeros(columns), np.ones(columns), box.radius, box.weight)
+
+    @property
+    def d(self) -> int:
+        """Number of columns, that of ones included."""
+        return len(self.center) + bool(self.weight)
+
+    @property
+    def x_bound(self) -> float:
+        """The largest norm of a clipped row, the column of ones included; rounded up."""
+        return math.sqrt(self.radius**2 + self.weight**2) * STEP_UP
+
+    def knows_ones(self, n: float | None) -> bool:
+        """Tell whether the square of the ones follows from a number of people that is public or was looked at."""
+        return bool(self.weight) and n is not None and not self.whole
+
+    def gram_sensitivity(self, ones_known: bool) -> float:
+        """Return how far one person moves the part of the Gram matrix that is released, rounded up."""
+        longest = self.x_bound if self.whole else self.radius
+        return math.sqrt(float(self.gram_squares(longest**2, ones_known))) * STEP_UP
+
+    def gram_squares(self, norms2: Any, ones_known: bool) -> Any:
+        """Return the squared move by rows of these squared lengths: with their ones where ``whole``, else without."""
+        if self.whole:
+            return norms2**2
+        return norms2**2 + 2.0 * self.weight**2 * norms2 + (0.0 if ones_known else self.weight**4)
+
+    def free_rows(self, rows: FixedRows) -> Floats:
+        """Return rows as long as they are, one rounded operation after the other; those of absent people are zero."""
+        return self._with_ones((rows.X[:, : len(self.center)] - self.center) / self.spread, rows.present)
+
+    def clipped_rows(self, rows: FixedRows) -> Floats:
+        """Return rows that are clipped in integers: whole, or but for their ones."""
+        free = self.free_rows(rows)
+        if self.whole:
+            return shortened(free, self.x_bound)
+        return self._with_ones(shortened(free[:, : len(self.center)], self.radius), rows.present)
+
+    def in_units(self, theta: Floats, weight: float) -> Floats:
+        """Return the coefficients of rows in units, whose column of ones has this weight."""
+        slopes = theta[: len(self.center)] / self.spread
+        if not self.weight:
+            return slopes
+        first = float(theta[-1]) * self.weight - math.fsum(slopes * self.center)
+        return np.append(slopes, first / weight)
+
+    def _with_ones(self, columns: Floats, present: NDArray[np.bool_]) -> Floats:
+        ones = np.full((len(columns), int(bool(self.weight))), self.weight)
+        return np.where(present[:, None], np.column_stack([columns, ones]), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +123,13 @@ class Look:
         boxed = [scale * (HALVINGS // 2)] if self.columns else []  # a power of two: exact
         return np.array([scale] * (3 - (self.n_public is not None)) + boxed)
 
-    def squares(self, units: Floats, y: Floats) -> Floats:
-        """Return how far each person moves the totals, squared, in parts of the sensitivity's square."""
-        moved = y**4 + 0.25 + (self.n_public is None)
+    def moves(self, rows: FixedRows) -> Floats:
+        """Return what each person adds to every total; absent people (a missing cell) count nowhere."""
+        y = rows.y
+        totals = [np.ones(len(y))] * (self.n_public is None) + [y, y * y - 0.5]
         if self.columns:
-            moved = moved + (halvings(units[:, : self.columns], self.bound) * (2.0 / HALVINGS)) ** 2
-        return moved / self.sensitivity**2
+            totals.append(halvings(rows.X[:, : self.columns], self.bound))
+        return np.where(rows.present[:, None], np.column_stack(totals), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +202,10 @@ class ColumnLook:
         first = [noise_scale(sums, part)] * self.columns if self.intercept else []
         return np.array(first + [noise_scale(squares, part)] * self.columns)
 
-    def squares(self, frame: StandardFrame, rows: Floats) -> Floats:
-        """Return each person's squared distance, of rows that are shortened already."""
-        scales = self.scales(frame)
-        moved = squared_lengths(rows**2) / scales[-1] ** 2
-        return moved + squared_lengths(rows) / scales[0] ** 2 if self.intercept else moved
+    def moves(self, rows: FixedRows, frame: StandardFrame) -> Floats:
+        """Return what each person adds to every total: columns of shortened rows, and their squares."""
+        X = frame.clipped_rows(rows)
+        return np.column_stack([X, X * X]) if self.intercept else X * X
 
 
 def standardised(look: ColumnLook, found: Opening, frame: StandardFrame, totals: Floats) -> StandardFrame:
@@ -166,12 +240,10 @@ def with_weight(look: ColumnLook, center: Floats, spread: Floats, radius: float)
     return StandardFrame(center, spread, radius, radius / math.sqrt(look.columns) if look.intercept else 0.0)
 
 
-def coordinates(look: ColumnLook | None, found: Opening, window: Window) -> tuple[Floats, StandardFrame | None]:
+def coordinates(look: ColumnLook, found: Opening, window: Window) -> tuple[Floats, StandardFrame]:
     """Look at the columns of a box, and return the frame of the rest; where n is not believed it cannot be read."""
-    if look is None:
-        return np.empty(0), None
     if found.n is None:
         return np.empty(0), common(look, found)
     asked = look.frame(found.length)
-    totals = window.framed(asked).column_totals(look.scales(asked))
+    totals = window.sums(partial(look.moves, frame=asked), look.scales(asked))
     return totals, standardised(look, found, asked, totals)
