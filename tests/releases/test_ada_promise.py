@@ -191,7 +191,7 @@ def test_the_first_estimate_is_in_the_promise(epsilon, delta, x_bound):
     box = box_of(x_bound, 3.0, 2, True)
     for n in (None, 50):
         spent = plan(Request(epsilon, delta, box.x_bound, 1.0, box.d, n, None, box=box))
-        promise = spent.conversion.promise
+        promise = spent.promise
         parts = [
             spent.first.promise,
             *(part for part in (spent.eigenvalue, spent.count, spent.size) if part is not None),
@@ -211,7 +211,7 @@ def test_the_first_estimate_is_in_the_promise(epsilon, delta, x_bound):
 )
 def test_promise_over_a_grid(epsilon, delta, d, n, bound):
     spent = plan(Request(epsilon, delta, bound, 2 * bound, d, n, None))
-    promise = spent.conversion.promise
+    promise = spent.promise
     assert promise.delta(epsilon) <= delta
     parts = [part for part in (spent.eigenvalue, spent.count, spent.size) if part is not None]
     assert np.sqrt(np.sum(np.square([part.distance for part in parts]))) <= promise.distance

@@ -106,6 +106,7 @@ class AdaOPS(PredictsLinearly, Promised):
 
     what = "a posterior sample whose temperature is adapted to the data"
     own_row = False
+    _mechanism = staticmethod(run)
 
     def __init__(
         self,
@@ -127,10 +128,6 @@ class AdaOPS(PredictsLinearly, Promised):
         self.fit_intercept = fit_intercept
         self.rows_per_person = rows_per_person
 
-    def promise(self, n_features: int) -> Promise:
-        """Return the promise that ``fit`` will keep on a table of so many features."""
-        return plan(self._request(self._box(n_features))).conversion.promise
-
     def published_parameters(self) -> dict[str, Any]:
         """Return ridge, temperature and the noisy numbers that they follow from, those of the first estimate too."""
         names = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", *SUMS)
@@ -150,7 +147,7 @@ class AdaOPS(PredictsLinearly, Promised):
         fit = linear_fit(seen, ridge, False)
         clipped = sweep.fold(lambda block: Clipped.of(self._seen(block)))
         values, vectors = np.linalg.eigh(seen.fold(lambda block: block.X.T @ block.X))
-        return AdaFit(fit, clipped, None, gamma, floor, values, vectors, plan(self._request(box)), at)
+        return AdaFit(fit, clipped, None, gamma, floor, values, vectors, self._plan(box), at)
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
@@ -259,7 +256,7 @@ class AdaOPS(PredictsLinearly, Promised):
             raise InvalidInput("what AdaOPS published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
         box, rows = self._box(sweep.n_features), self._everybody(sweep)
-        spent, at = plan(self._request(box)), published._coordinates(box)
+        spent, at = self._plan(box), published._coordinates(box)
         noisy = (published.count_, published.eigenvalue_, published.log_size_)
         drawn = [*(np.array([one]) for one in noisy if one is not None), published._drawn]
         first = replayed_log_ratios(partial(run_first, self._first(box)), rows, published._answers())
@@ -278,8 +275,8 @@ class AdaOPS(PredictsLinearly, Promised):
         if declared is not None and rows > declared:
             raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
 
-    def _run(self, box: DeclaredBox, window: Window) -> Outcome:
-        return run(plan(self._request(box)), window)
+    def _plan(self, box: DeclaredBox) -> Plan:
+        return plan(self._request(box))
 
     def _publish(self, found: Outcome, box: DeclaredBox) -> Floats:
         self.lambda_ = found.ridge
@@ -287,7 +284,6 @@ class AdaOPS(PredictsLinearly, Promised):
         self.eigenvalue_ = found.eigenvalue
         self.count_ = found.count
         self.log_size_ = found.log_size
-        self.privacy_ = found.promise
         assert found.at is not None
         first = found.at.first
         self.totals_, self.column_totals_ = first.totals, first.column_totals
@@ -306,7 +302,7 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def _first(self, box: DeclaredBox) -> Rounds:
         """Return the plan of the first estimate."""
-        first = plan(self._request(box)).first
+        first = self._plan(box).first
         assert first is not None
         return first
 
@@ -329,7 +325,7 @@ def own_row_promise(request: Request, u: float, t: float, looked: float = 1.0) -
     ``looked`` is how far the row moves the first estimate, in parts of the farthest.
     """
     spent = plan(request)
-    whole, parts = spent.conversion.promise, [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
+    whole, parts = spent.promise, [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
     squares = [(part.distance * share) ** 2 for part, share in parts if part is not None]
     if spent.first is not None:
         squares.append((spent.first.promise.distance * looked) ** 2)

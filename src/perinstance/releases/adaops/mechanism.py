@@ -32,7 +32,7 @@ from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.looks import StandardFrame
-from perinstance.releases.promises.private_bounds import Conversion, KeyQuantity, PrivateBound, convert, spending
+from perinstance.releases.promises.private_bounds import KeyQuantity, PrivateBound, convert, spending
 from perinstance.releases.promises.promise import FLOORS, Corners, Promise, corners, gaussian_distance
 from perinstance.releases.promises.window import Window
 from perinstance.sampling import FixedRows, fixed_rows
@@ -117,7 +117,7 @@ class Plan:
     count: PrivateBound | None  #: None when n is public
     size: PrivateBound | None  #: at the lowest floor; None when the size of the estimate is not released
     corners: Corners
-    conversion: Conversion
+    promise: Promise
 
     def eigenvalue_at(self, x_bound: float) -> PrivateBound:
         """Return how the smallest eigenvalue is released of rows with this bound."""
@@ -140,7 +140,6 @@ class Outcome:
     eigenvalue: float
     count: float | None
     log_size: float | None
-    promise: Promise
     at: Coordinates | None  #: that all of it is in
 
 
@@ -189,7 +188,7 @@ def sample(spent: Plan, at: Coordinates | None, window: Window) -> Outcome:
         bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * BOUND_UP)
     gamma = (rho / bound) ** 2 * BOUND_DOWN
     coef = window.posterior(ridge, gamma)
-    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise, at)
+    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, at)
 
 
 def _spend(request: Request, size: bool) -> Plan:
@@ -224,7 +223,7 @@ def _spend(request: Request, size: bool) -> Plan:
         rows_per_person=k,
         enforced=ENFORCED,
     )
-    return Plan(request, first, eigenvalue, count, length, ladder, conversion)
+    return Plan(request, first, eigenvalue, count, length, ladder, conversion.promise)
 
 
 LABEL_VARIANCE = 1.0 / 25.0  # of the label's squared bound: a bound is commonly put at five standard deviations

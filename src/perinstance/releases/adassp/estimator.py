@@ -29,7 +29,7 @@ from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.window import Window, replayed_log_ratios
+from perinstance.releases.promises.window import replayed_log_ratios
 from perinstance.sampling import FixedRows
 
 
@@ -86,6 +86,7 @@ class AdaSSP(PredictsLinearly, Promised):
     """
 
     what = "ridge regression from noisy sufficient statistics"
+    _mechanism = staticmethod(adassp_mechanism.run)
 
     def __init__(
         self,
@@ -110,10 +111,6 @@ class AdaSSP(PredictsLinearly, Promised):
         self.n_public = n_public
         self.intervals = intervals
         self.rows_per_person = rows_per_person
-
-    def promise(self, n_features: int) -> Promise:
-        """Return the promise that ``fit`` will keep; it is the same for any number of features."""
-        return self._plan(self._box(n_features)).promise
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
@@ -159,9 +156,6 @@ class AdaSSP(PredictsLinearly, Promised):
         n, k = declared_count(self.n_public), most_rows(self)
         return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, n, robust, k)
 
-    def _run(self, box: DeclaredBox, window: Window) -> adassp_mechanism.Published:
-        return adassp_mechanism.run(self._plan(box), window)
-
     def _publish(self, found: adassp_mechanism.Published, box: DeclaredBox) -> Floats:
         self.totals_ = found.totals
         self.column_totals_ = found.column_totals
@@ -169,7 +163,6 @@ class AdaSSP(PredictsLinearly, Promised):
         self.moments_ = np.array(found.moments)
         bought: list[Floats] = [np.empty(0) for _ in range(3)] if found.bought is None else found.bought.answers
         self.squared_residuals_, self.score_, self.meat_ = bought
-        self.privacy_ = self._plan(box).promise
         return found.coef
 
     def _answers(self) -> list[Floats]:

@@ -33,8 +33,7 @@ from perinstance.releases.promises.class_labels import (
 )
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.estimator import Promised
-from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import Window
+from perinstance.releases.promises.promise import check_promise
 from perinstance.sampling import FixedRows
 
 NORMAL_SCORE = (
@@ -95,6 +94,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
 
     what = "logistic regression from noisy sums of bounded slopes"
     moved = "smooth"
+    _mechanism = staticmethod(run)
 
     def __init__(
         self,
@@ -113,10 +113,6 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         self.fit_intercept = fit_intercept
         self.rounds = rounds
         self.rows_per_person = rows_per_person
-
-    def promise(self, n_features: int) -> Promise:
-        """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
-        return self._plan(self._box(n_features)).promise
 
     def published_numbers(self) -> PublishedNumbers:
         """Return the published coefficients."""
@@ -180,12 +176,8 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         count = whole_number("rounds", self.rounds, 1, 99, 30)
         return spend(epsilon, delta, box.x_bound, count, most_rows(self))
 
-    def _run(self, box: DeclaredBox, window: Window) -> PublishedSlopes:
-        return run(self._plan(box), window)
-
     def _publish(self, found: PublishedSlopes, box: DeclaredBox) -> Floats:
         self.gram_, self.slope_sums_ = found.gram, np.array(found.slope_sums)
-        self.privacy_ = self._plan(box).promise
         return found.theta
 
     def _answers(self) -> list[Floats]:

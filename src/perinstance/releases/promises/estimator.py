@@ -76,13 +76,20 @@ class Promised(WritesModel):
             own_row=self.own_row and self.rows_per_person is None,
         )
 
-    @abstractmethod
+    #: what the mechanism makes of a plan and of what it sees through a window
+    _mechanism: ClassVar[Any]
+
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
+        promised: Promise = self._plan(self._box(n_features)).promise
+        return promised
 
     @abstractmethod
+    def _plan(self, box: DeclaredBox) -> Any:
+        """Validate what was declared, and spend the budget: public."""
+
     def _run(self, box: DeclaredBox, window: Window) -> Any:
-        """Run the mechanism: what it makes of what it sees through the window."""
+        return self._mechanism(self._plan(box), window)
 
     @abstractmethod
     def _publish(self, found: Any, box: DeclaredBox) -> Floats:
@@ -116,6 +123,7 @@ class Promised(WritesModel):
         box = self._box(X.shape[1])
         theta = self._publish(self._run(box, Window(box.rows(X, y))), box)
         self.coef_, self.intercept_ = self._shaped(*box.in_user_units(theta))
+        self.privacy_ = self.promise(X.shape[1])
         LOG.info("%s published one draw", type(self).__name__)
         return self
 
@@ -150,14 +158,7 @@ class Promised(WritesModel):
         return self._people(fit, block, lambda rows: without(fit.linear, rows.X, rows.y, inside))
 
     def persons(self, fit: Any, block: Block, starts: NDArray, inside: bool = True) -> People:
-        """Map: one pair for each person, all of whose rows stand together in the block.
-
-        Parameters
-        ----------
-        fit, block, inside
-            As for ``people``.
-        starts
-            Where each person's rows begin, and behind the last one the number of rows: one more than there are people.
+        """Map: one pair for each person, whose rows stand together in the block and begin at ``starts``.
 
         A sum moves by at most the sum of the moves of the rows that are used, so the distance is at most the sum of
         those of the person's ``rows_per_person`` longest-moving rows: an ``"upper"`` bound, for one row that of
