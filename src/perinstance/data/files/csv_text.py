@@ -51,7 +51,6 @@ class DelimitedReader(Reader):
 
     path: Path
     delimiter: str
-    limits: Limits
     decimal: str = "."
     encoding: str = "utf-8"
     lenient: bool = False  #: bytes that are no text are replaced, not refused

@@ -25,7 +25,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.ids import read_ids, refuse_duplicates, text_size
+from perinstance.folds.ids import read_ids, refuse_duplicates
 from perinstance.numerics.array_types import Floats
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -59,8 +59,7 @@ def scan(
     limits : Limits, optional
         How much a file may unpack to.
     """
-    limits = limits or Limits()
-    return Scan(_reader(path, delimiter, decimal, encoding, limits), limits)
+    return Scan(_reader(path, delimiter, decimal, encoding, limits or Limits()))
 
 
 def _reader(path: Any, delimiter: str | None, decimal: str, encoding: str, limits: Limits) -> Reader:
@@ -108,7 +107,6 @@ class Scan:
     """What ``scan`` returns: a file whose header has been read and found harmless. Nothing else has been read."""
 
     reader: Reader
-    limits: Limits
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -130,8 +128,7 @@ class Scan:
         self._refuse_numbered(column)
         chosen = choose_columns(self.columns, None, column, ())
         row, found = self.reader.first_row, []  # type: int, list[pa.Array]
-        for batch in self.reader.counted(self.limits, chosen, rows_per_block(1, BLOCK_BYTES)):
-            self.limits.check_text(text_size(batch.column(0)))
+        for batch in self.reader.counted(chosen, rows_per_block(1, BLOCK_BYTES)):
             found.append(read_ids(batch.column(0), row).cast(pa.large_string()))
             row += batch.num_rows
         ids = pa.chunked_array(found, pa.large_string())
@@ -190,7 +187,6 @@ class FileSource(Source):
 
     reader: Reader
     chosen: Chosen
-    limits: Limits
     named: bool = True  #: whether the labels are names for certain: the first line of a CSV file may be a person
     prepared: PreparedRows | None = None  #: what turns raw columns into numbers
     target: Recipe | None = None  #: declares the target of prepared rows
@@ -201,7 +197,7 @@ class FileSource(Source):
         reader, prepared = scan.reader, steps.get("prepared")
         names = tuple(reader.labels[at] for at in chosen.features) if prepared is None else prepared.names
         return cls(
-            *(reader, chosen, scan.limits, named),
+            *(reader, chosen, named),
             **steps,
             names=None if scan.unnamed else names,
             numbers=chosen.features if prepared is None else None,
@@ -217,7 +213,7 @@ class FileSource(Source):
         """See ``Source``."""
         start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
-        for batch in self.reader.counted(self.limits, self.chosen, rows, threads, raw=self.prepared is not None):
+        for batch in self.reader.counted(self.chosen, rows, threads, raw=self.prepared is not None):
             count, only = batch.num_rows, [batch]
             del batch
             if count:
@@ -229,10 +225,8 @@ class FileSource(Source):
         batch = only.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
         row = start + self.first_row
         X, y = self._floats(batch, row) if self.prepared is None else self._prepared_floats(batch, row)
-        if self.chosen.ids is None:
-            return Block(X, y, start)
-        self.limits.check_text(text_size(batch.column(batch.num_columns - 1)))
-        return Block(X, y, start, read_ids(batch.column(batch.num_columns - 1), row))
+        ids = None if self.chosen.ids is None else read_ids(batch.column(batch.num_columns - 1), row)
+        return Block(X, y, start, ids)
 
     def _floats(self, batch: pa.RecordBatch, row: int) -> tuple[NDArray, Floats]:
         labels = [column_label(at, self.reader.labels[at] if self.named else None) for at in self.chosen.numbers]

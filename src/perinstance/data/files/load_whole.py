@@ -28,7 +28,7 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.recipes.recipe_file import draft_text, rules_of_texts, toml_value, word_of_texts, word_of_type
 from perinstance.data.source import BLOCK_BYTES, Chosen, choose_columns, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.folds.ids import is_text, refuse_duplicates, text_size
+from perinstance.folds.ids import is_text, refuse_duplicates
 from perinstance.numerics.array_types import Floats
 
 _LABEL_ROWS = 1 << 16  # of labels read at a time
@@ -98,8 +98,7 @@ def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     chosen = Chosen(features=(), target=None, ids=labels.index(column))
     codes: dict[str, int] = {}
     member = [np.empty(0, dtype=np.int64)]
-    for batch in scanned.reader.counted(scanned.limits, chosen, _LABEL_ROWS):
-        scanned.limits.check_text(text_size(batch.column(0)))
+    for batch in scanned.reader.counted(chosen, _LABEL_ROWS):
         try:
             texts = pc.fill_null(pc.cast(batch.column(0), pa.large_string()), MISSING).dictionary_encode()
         except pa.ArrowException:

@@ -56,7 +56,6 @@ class ParquetReader(Reader):
     """One file, or several with the same columns."""
 
     paths: tuple[Path | RemotePath, ...]
-    limits: Limits
     row_groups: tuple[int, int] | None = None  #: of the only file: the first one, and the one behind the last
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
@@ -244,7 +243,9 @@ def open_dataset(dataset: Any, limits: Limits) -> DatasetReader:
         if rows < 0:
             raise InvalidTable("the Arrow data claims a negative number of rows; it is damaged")
         limits.check_cells(rows, len(schema), size or 8 * rows * len(schema))
-    return DatasetReader(labels=labels, types=tuple(schema.types), n_rows=rows, stored=size, dataset=dataset)
+    return DatasetReader(
+        labels=labels, types=tuple(schema.types), n_rows=rows, stored=size, limits=limits, dataset=dataset
+    )
 
 
 def _has_width(kind: pa.DataType) -> bool:

@@ -28,6 +28,7 @@ class Reader:
     labels: tuple[Any, ...]  #: names of all columns; their numbers where they have none (numpy)
     types: tuple[pa.DataType, ...] | None = None  #: of all columns; None where the format has none (CSV)
     n_rows: int | None = None  #: when the file says so
+    limits: Limits = Limits()  #: on what the file may unpack to
     stored: int  #: bytes of the file, or of all its files, as they are stored
     first_row: int = 0  #: what the file calls the row of its first person: 0, or 2 where a header line is counted
     starts_quickly: bool = True  #: whether the first rows come without the rest being decoded
@@ -40,16 +41,16 @@ class Reader:
         """
         raise NotImplementedError
 
-    def counted(
-        self, limits: Limits, chosen: Chosen, rows: int, threads: int = 1, raw: bool = False
-    ) -> Iterator[pa.RecordBatch]:
+    def counted(self, chosen: Chosen, rows: int, threads: int = 1, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield batches, and refuse a file whose ids unpack to much more than it is, or than memory can hold."""
         text = 0
         try:
             for batch in self.batches(chosen, rows, threads, raw):
                 if chosen.ids is not None:
-                    text += text_size(batch.column(batch.num_columns - 1))
-                    limits.check_expansion(text, self.stored, limits.text_bytes)
+                    size = text_size(batch.column(batch.num_columns - 1))
+                    self.limits.check_text(size)
+                    text += size
+                    self.limits.check_expansion(text, self.stored, self.limits.text_bytes)
                 only = [batch]
                 del batch  # whoever asks for it is to have the only one
                 yield only.pop()
