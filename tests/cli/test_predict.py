@@ -76,15 +76,6 @@ def test_what_cannot_be_predicted_is_one_sentence(run, table, model, tmp_path):
     check_refusal(run("explain", "--model", model))
 
 
-def test_a_bad_cell_to_predict_for_is_refused_without_being_shown(run, model, tmp_path):
-    frame = people().astype({"weight": object})
-    frame.loc[3, "weight"] = "HIV-positive-4711"
-    frame.to_csv(tmp_path / "bad.csv", index=False)
-    outcome = run("predict", model, "bad.csv", "--out", "p.csv")
-    check_refusal(outcome)
-    assert not (tmp_path / "p.csv").exists()
-
-
 def test_a_comparison_is_shown_and_never_written(run, table, tmp_path):
     outcome = run("release", table, *RELEASE, "--compare")
     assert outcome.code == 0 and "root mean square error" in outcome.out

@@ -188,19 +188,6 @@ def test_semicolons_and_decimal_commas(run, table, tmp_path):
     assert run("audit", "tabs.csv", *COMMON, "--delimiter", "tab", "--quiet").code == 0
 
 
-def test_a_bad_cell_is_found_among_decimal_commas(run, tmp_path):
-    frame = people()
-    frame.to_csv(tmp_path / "g.csv", index=False, sep=";", decimal=",")
-    lines = (tmp_path / "g.csv").read_text().splitlines()
-    for cell in ("1.5", "1.000,5", "secret"):
-        fields = lines[4].split(";")
-        fields[1] = cell
-        (tmp_path / "g.csv").write_text("\n".join([*lines[:4], ";".join(fields), *lines[5:]]) + "\n")
-        outcome = run("audit", tmp_path / "g.csv", *COMMON, "--decimal", ",")
-        assert outcome.code == 2 and "column 1" in outcome.err and "row 5" in outcome.err
-        assert cell not in outcome.err
-
-
 def test_the_list_of_commands_loads_nothing_heavy():
     """The command starts quickly: help and version need none of the numerical packages."""
     heavy = "numba", "sklearn", "pandas", "pyarrow"
