@@ -246,7 +246,7 @@ def test_what_cannot_be_published_is_refused():
     binary = (y > 0).astype(int)
     smooth = pi.OutputPerturbation(LogisticRegression(fit_intercept=False), scale=1.0)
     for release, target in ((smooth, binary), (pi.ObjectivePerturbation(RIDGE, scale=1.0), y)):
-        audit = SimpleNamespace(release=release, inside=True)  # refused before anything of it is read
+        audit = SimpleNamespace(release=release, inside=True, n_rows=None)  # refused before anything of it is read
         with pytest.raises(RefusedModel, match="one person can move everybody's"):
             publish_losses(audit, [0.0] * 3, X, target, epsilon=1.0, x_bound=1.0)
     release = pi.PosteriorSample()
