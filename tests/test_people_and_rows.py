@@ -120,3 +120,13 @@ def test_refits_on_a_cluster_leave_out_whom_they_are_about(tmp_path):
     assert (len(scattered), scattered.n_rows) == (20, 80) and "Every row is a person" not in report.render(scattered)
     with pytest.raises(InvalidInput, match="people have several rows"):
         scattered.by("who")
+
+
+def test_equal_people_whom_rounding_leaves_open_are_answered_once(monkeypatch):
+    """A column of ones that is fitted exactly: each of them took an exact sum of the table's."""
+    from perinstance.analysis import group_privacy
+
+    asked, ask = [], group_privacy.group_pairs
+    monkeypatch.setattr(group_privacy, "group_pairs", lambda *args, **how: asked.append(1) or ask(*args, **how))
+    found = pi.audit(pi.OutputPerturbation(), np.ones((120, 2)), np.ones(120), ids=np.repeat(np.arange(40), 3))
+    assert len(asked) <= 2 and (found.losses == found.losses[0]).all() and np.isfinite(found.losses[0])

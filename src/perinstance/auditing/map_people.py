@@ -139,15 +139,16 @@ def answer_open(
             return People(first.leverage, first.residual, found)
         if not isinstance(fit, LinearFit | DualFit) or release.mechanism().noise != "gaussian":
             return replace(first, open=None)
-        sums, pairs = None, []
+        sums, pairs, known = None, [], dict[bytes, Any]()
         for i in range(len(first.leverage)):
             person = block.people_picked(np.array([i]))
-            pair = None
+            pair: Any = known.get(key := person.X.tobytes() + person.y.tobytes())  # many are often equal
             with contextlib.suppress(NumericalTrouble):
-                pair = group_pairs(release, fit, person.X, person.y, inside=inside)
-            if pair is None or pair.kind != "exact":
+                pair = group_pairs(release, fit, person.X, person.y, inside=inside) if pair is None else pair
+            if key not in known and (pair is None or pair.kind != "exact"):
                 sums = table_sums(fit, sweep) if sums is None else sums
                 pair = group_pairs(release, fit, person.X, person.y, inside=inside, sweep=sums)
+            known[key] = pair
             if not isinstance(pair, type(first.pairs)):  # another type stands for an infinite loss
                 pair = GeneralGaussian([[np.inf]], [[np.inf]], pair.codes)
             pairs.append(pair)
