@@ -115,7 +115,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("release", [*RELEASES, pi.PrivateLogisticRegression(x_bound=1.0, classes=(0, 1))], ids=str)
 @pytest.mark.parametrize("case", REFUSED)
 def test_declared_facts_are_refused_with_a_typed_error(release, case):
     with pytest.raises(InvalidTable):
