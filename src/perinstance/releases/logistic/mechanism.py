@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
@@ -97,7 +96,11 @@ def run(rounds: SlopeRounds, window: Window) -> PublishedSlopes:
     points: list[Floats] = []  # for rows of norm at most 1
     found: list[Floats] = []
     for t, distance in enumerate(rounds.round_distances):
-        z = theta + _momentum(t, reading, penalty) * (theta - before)
+        # Nesterov's momentum for the condition number of the slowest direction, less in the first rounds, and none in
+        # doubt: it would carry noise on
+        root = math.sqrt((reading.unknown + penalty) / penalty)
+        momentum = min((root - 1.0) / (root + 1.0), t / (t + 3.0)) * (1.0 - reading.doubt)
+        z = theta + momentum * (theta - before)
         scale = noise_scale(SLOPE * STEP_UP, distance) * B
         sums = window.sums(partial(_moved, theta=z / B), [scale] * d)
         points.append(z)
@@ -125,15 +128,6 @@ def _weights(spent: Floats, doubt: float) -> Floats:
     left_out = (count - (2 * count + 2) // 3) * (1.0 - doubt)
     weights = np.clip(np.arange(1, count + 1) - left_out, 0.0, 1.0) * spent
     return np.asarray(weights / weights.sum())
-
-
-def _momentum(t: int, reading: GramReading, penalty: float) -> float:
-    """Return Nesterov's factor for the condition number of the slowest direction, less in the first rounds.
-
-    In doubt there is none: it would carry noise on.
-    """
-    root = math.sqrt((reading.unknown + penalty) / penalty)
-    return min((root - 1.0) / (root + 1.0), t / (t + 3.0)) * (1.0 - reading.doubt)
 
 
 CURVATURE = 0.25  # of the loss, on average at most, for a row's square of 1
@@ -205,15 +199,9 @@ def slopes(eta: Floats, sign: Floats) -> Floats:
     whereas the rounding of a library's exp may depend on where in an array a cell stands.
     """
     margin = np.clip(sign * eta, 0.0, _FARTHEST)
-    size = np.trunc(np.ldexp(_decay(margin), SLOPE_BITS - 1))
-    return sign * np.ldexp(size, -SLOPE_BITS)
-
-
-def _decay(a: Floats) -> NDArray[np.float64]:
-    """``exp(-a)`` for ``0 <= a``, at most 1, by sums and products of floats alone."""
-    halvings = np.rint(a / _LOG2)
-    rest = halvings * _LOG2 - a
-    series = np.ones_like(a)
+    halvings = np.rint(margin / _LOG2)  # exp(-margin), at most 1
+    rest, series = halvings * _LOG2 - margin, np.ones_like(margin)
     for k in range(_TERMS, 0, -1):
         series = 1.0 + rest * series / k
-    return np.minimum(np.ldexp(series, -halvings.astype(np.int64)), 1.0)
+    decay = np.minimum(np.ldexp(series, -halvings.astype(np.int64)), 1.0)
+    return sign * np.ldexp(np.trunc(np.ldexp(decay, SLOPE_BITS - 1)), -SLOPE_BITS)
