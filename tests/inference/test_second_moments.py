@@ -58,6 +58,8 @@ def test_every_draw_is_in_the_realised_loss(intercept):
     release = pi.PrivateGram(2.0, 1e-6, 1.0, 1.0, fit_intercept=intercept)
     model = clone(release).fit(X, y)
     found = pi.audit(release, X, y).realised(model, X, y)
+    with pytest.raises(InvalidInput, match="pass the fitted release"):
+        pi.audit(release, X, y).realised(model.coef_, X, y)
     box = release._box(D)
     rows = box.rows(X, y)
     Z = np.column_stack([rows.X, rows.y] if intercept else [rows.X, rows.y, np.ones(30)])

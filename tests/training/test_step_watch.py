@@ -153,3 +153,14 @@ def test_the_share_of_clipped_gradients_of_each_step():
     watch.step([0, 1], [9.0, 9.0, 0.1, 0.1], everybody=True)
     assert watch.clipped().tolist() == [0.5, 0.0, 0.5, 1.0]
     assert pickle.loads(pickle.dumps(watch)).clipped().tolist() == [0.5, 0.0, 0.5, 1.0]
+
+
+def test_a_checkpoint_of_weights_keeps_a_watch(tmp_path):
+    torch = pytest.importorskip("torch")
+    watch = Watch(people=4, rate=0.5, noise_multiplier=2.0, clip=1.0)
+    watch.step([0, 2], [0.5, 1.5])
+    torch.save({"watch": pickle.dumps(watch)}, tmp_path / "checkpoint.pt")
+    again = pickle.loads(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["watch"])
+    for one in (watch, again):
+        one.step([1, 3], [0.2, 1.1])
+    assert again.audit(1e-6).losses.tolist() == watch.audit(1e-6).losses.tolist()

@@ -136,6 +136,10 @@ class PrivateGram(PredictsLinearly, Promised):
         """Return ``log q/p`` of everybody at the moments that one fit released."""
         refuse_outside(outside)
         refuse_rows_of_people(self, "the realised loss")
+        if not hasattr(published, "moments_"):
+            raise InvalidInput(
+                "what PrivateGram published is more than its coefficients; pass the fitted release itself"
+            )
         check_same_release(self, published)
         run = partial(self._run, self._box(sweep.n_features))
         return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
