@@ -82,8 +82,8 @@ def noise(table: HostileTable, seed: int):
     return 0.3 * size, gamma, A * np.outer(stretch, stretch)
 
 
-def check_table(table: HostileTable, seed: int, answers=None) -> Count:
-    """Compare every release, insiders and outsiders; ``answers`` is how it is asked."""
+def check_table(table: HostileTable, seed: int) -> Count:
+    """Compare every release, insiders and outsiders."""
     scale, gamma, A = noise(table, seed)
     total = Count()
     truths: dict[str, tuple[list[Moved], list[Moved]]] = {}
@@ -95,7 +95,7 @@ def check_table(table: HostileTable, seed: int, answers=None) -> Count:
     for name, release in releases(table, scale, gamma, A).items():
         truth = truths["shaped" if name == "shaped output" else "plain"]
         try:
-            both = (direct if answers is None else answers)(release, table)
+            both = direct(release, table)
         except NumericalTrouble as refused:
             total.refused[str(refused)[:40]] += len(truth[0]) + len(truth[1])
             continue
@@ -124,13 +124,6 @@ def direct(release, table: HostileTable) -> tuple[Pairs, Pairs]:
             pairs = type(pairs).concatenate([pairs, better.pairs])[order]
         found.append(pairs)
     return found[0], found[1]
-
-
-def audited(release, table: HostileTable, given=None) -> tuple[Pairs, Pairs]:
-    """Ask ``audit``, of arrays or of whatever is ``given``."""
-    given = (table.X, table.y) if given is None else given
-    outside = (table.X_new, table.y_new)
-    return pi.audit(release, *given).pairs, pi.audit(release, *given, outsiders=outside).pairs
 
 
 def _check(pairs, moved, rows, name, noise_of, where, total) -> None:

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from flint import arb, arb_mat, ctx
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
@@ -15,8 +16,28 @@ from perinstance.models.linear import wide_fit as module
 from perinstance.models.linear.ridge import by_columns, fit_by_columns, linear_fit, refined, without
 from perinstance.models.linear.wide_fit import DualFit
 from perinstance.numerics.rounding import EXACT_PARAMETER
-from tests.models.test_dual_form import DESIGNS, table
 from tests.neighbours.refit import distance, leave_out, neighbours, to_float
+
+DESIGNS = ("plain", "spread", "far", "twins", "mean", "zeros")
+
+
+def table(design, n, p, seed=0):
+    rng = np.random.default_rng([seed, n, p])
+    X, y = rng.normal(size=(n, p)), rng.normal(size=n)
+    if design == "spread":
+        X *= 10.0 ** rng.uniform(-2, 2, p)
+    elif design == "far":
+        X[0] *= 300
+        y[1] = 1e4
+    elif design == "twins":
+        X[1], y[1] = X[0], y[0]
+        X[2] = X[0]
+    elif design == "mean":
+        X += 100
+    elif design == "zeros":
+        X[0], y[2] = 0.0, 0.0
+        X[:, 1] = 0.0
+    return X, y
 
 
 @pytest.fixture
@@ -170,3 +191,48 @@ def test_without_a_penalty_everybody_is_alone_in_a_direction_at_once(intercept):
     twins = pi.audit(pi.PosteriorSample(alpha=0.0, fit_intercept=intercept), X, y)
     assert np.isfinite(twins.losses[:2]).all()
     assert np.isinf(twins.losses[2:]).all() and (np.asarray(twins.kind)[2:] == "upper").all()
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("alpha", [1.0, 1e-3])
+def test_charged_rounding_covers_what_is_seen(any_width, design, alpha):
+    """In balls of 300 bits: errors stay below a third of the charge, so that other processors have room."""
+    n, p = 24, 36
+    X, y = table(design, n, p, seed=1)
+    found = linear_fit(ArraySweep(X, y), alpha, False).answers
+    if found is None:
+        assert design in ("spread", "far", "mean") or alpha < 1  # not exact: the primal road answers
+        return
+    before, ctx.prec = ctx.prec, 300
+    try:
+        Z = arb_mat([[arb(v) for v in row] for row in X.tolist()])
+        K = Z * Z.transpose() + arb(alpha) * arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+        inverse = K.inv()
+        solved = inverse * arb_mat([[arb(v)] for v in y.tolist()])
+        mu = [1 / (arb(alpha) * inverse[i, i]) - 1 for i in range(n)]
+        r = [solved[i, 0] / inverse[i, i] for i in range(n)]
+        over = np.array([float(arb(found.leverage[i]) - mu[i]) for i in range(n)])
+        missed = np.array([float(arb(found.residual[i]) - r[i]) for i in range(n)])
+        sign = np.array([np.sign(float(one)) for one in r])
+    finally:
+        ctx.prec = before
+    assert (over >= 0).all()
+    charged = found.rough / 2 * found.leverage
+    assert (np.abs(over - charged) <= charged / 3).all()
+    assert (np.abs(missed - np.copysign(found.lost, sign))[sign != 0] <= (found.lost / 3)[sign != 0]).all()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_audits_agree_with_factorising_without_each_person(monkeypatch, intercept):
+    X, y = table("plain", 40, 60)
+    for release in (
+        pi.PosteriorSample(alpha=1.0, fit_intercept=intercept),
+        pi.OutputPerturbation(Ridge(alpha=1.0, fit_intercept=intercept), scale=1.0),
+        pi.ObjectivePerturbation(Ridge(alpha=1.0, fit_intercept=intercept), scale=1.0),
+    ):
+        quick = pi.audit(release, X, y)
+        with monkeypatch.context() as patched:
+            patched.setattr("perinstance.models.linear.ridge.dual_fit", lambda *_: None)
+            slow = pi.audit(release, X, y)
+        np.testing.assert_allclose(quick.losses, slow.losses, rtol=1e-6)
+        assert (np.asarray(quick.kind) == "exact").mean() > 0.9

@@ -8,7 +8,6 @@ from sklearn.linear_model import LinearRegression
 
 import perinstance as pi
 from perinstance.models.linear import open_people
-from perinstance.models.linear.open_people import _distinct_rows
 
 
 @pytest.mark.parametrize("value", [1.0, 0.0])
@@ -19,15 +18,6 @@ def test_many_equal_rows_that_are_fitted_exactly(value, monkeypatch):
     audit = pi.audit(release, np.full((5000, 1), value), np.full(5000, value))
     assert (audit.losses == 0.0).all() and (np.asarray(audit.kind) == "exact").all() and audit.health.refined == 5000
     assert max(asked) == 1
-
-
-def test_rows_that_differ_are_told_apart():
-    rng = np.random.default_rng(0)
-    X, y = rng.choice([0.0, -0.0, 1.0, 3.5], size=(200, 2)), rng.choice([0.0, 1.0], size=200)
-    first, place = _distinct_rows(X, y)
-    rows = np.column_stack([X, y]).view(np.uint64)
-    assert (rows[first][place] == rows).all()
-    assert len(first) == len(np.unique(rows, axis=0))
 
 
 def test_equal_rows_have_the_answer_of_each_by_itself(monkeypatch):

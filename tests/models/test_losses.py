@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
+from scipy.stats import nbinom
 
 from perinstance.errors import InvalidInput
-from perinstance.models.losses.catalogue import CATALOGUE, Huber, Logistic, Poisson, SmoothHinge
+from perinstance.models.losses.catalogue import CATALOGUE, Huber, Logistic, NegativeBinomial, Poisson, SmoothHinge
 from perinstance.models.softmax import probability_change
 
 from .dumb import FORMULAS
@@ -189,6 +190,26 @@ def test_smooth_hinge_extremes(u):
     assert found == pytest.approx(float(mpmath.re(expected)), rel=1e-12, abs=1e-280)
 
 
+@pytest.mark.parametrize("dispersion", [1e-6, 0.6, 50.0])
+@pytest.mark.parametrize("eta", [-745.0, -40.0, -1e-8, 0.0, 1e-8, 36.8, 300.0, 800.0])
+def test_negative_binomial_extremes(dispersion, eta):
+    loss = NegativeBinomial(dispersion)
+    for y in (0.0, 1.0, 7.0):
+        with mpmath.workdps(800):
+            mu, a = mpmath.exp(mpmath.mpf(eta)), mpmath.mpf(dispersion)
+            slope, curvature = (mu - y) / (1 + a * mu), mu * (1 + a * y) / (1 + a * mu) ** 2
+        l1, l2 = loss.derivatives(np.array([y]), np.array([eta]))
+        assert l1[0] == pytest.approx(float(slope), rel=1e-14, abs=1e-15 * y)
+        assert l2[0] == pytest.approx(float(curvature), rel=1e-13, abs=1e-310)
+
+
+def test_the_negative_binomial_value_is_the_negative_log_likelihood_up_to_a_constant():
+    y, eta = np.array([3.0, 3.0, 3.0]), np.array([-1.0, 0.5, 2.0])
+    p = 1 / (1 + 0.6 * np.exp(eta))
+    difference = NegativeBinomial(0.6).value(y, eta) + nbinom.logpmf(y, 1 / 0.6, p)
+    assert difference == pytest.approx(np.full(3, difference[0]), abs=1e-12)
+
+
 def test_targets_outside_the_domain_are_refused():
     with pytest.raises(InvalidInput, match="0 or 1"):
         Logistic().check(np.array([0.0, 2.0]))
@@ -200,3 +221,5 @@ def test_targets_outside_the_domain_are_refused():
         CATALOGUE["squared"].check(np.array([np.nan]))
     with pytest.raises(InvalidInput, match="width"):
         Huber(0.0)
+    with pytest.raises(InvalidInput, match="dispersion"):
+        NegativeBinomial(0.0)
