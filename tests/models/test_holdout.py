@@ -90,3 +90,13 @@ def test_a_direction_that_nobody_holds_up_harms_nobody():
         pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), twice, y, outsiders=(stranger, y[:1])).epsilon[0]
         == np.inf
     )
+
+
+def test_what_few_bits_leave_unknown_more_bits_say():
+    """A quotient by a ball around zero is no number, and must not outlive the precision in which it was met."""
+    rng = np.random.default_rng(5)
+    X, y = np.repeat(rng.normal(size=(30, 1)), 2, axis=1), rng.normal(size=30)
+    sweep = ArraySweep(X, y)
+    fit = linear_fit(sweep, 1e-83, False, np.eye(2))
+    found = refined(fit, sweep, np.array([[1.0, 1.0], [1.0, 2.0]]), np.ones(2), inside=False)
+    assert np.isfinite(found.leverage).all() and np.isfinite(found.length).all() and not found.kind_code.any()

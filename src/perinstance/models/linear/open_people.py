@@ -213,8 +213,8 @@ def person_bounds(mu: arb, r: arb, square: arb) -> PersonBounds:
 
 
 def _rounded(value: arb, towards: float) -> float:
-    """Round a number >= 0 to a float, up or down; beyond the largest, to infinity."""
-    if value > LARGEST:
-        return float(np.inf)
+    """Round a number >= 0 to a float, up or down; beyond the largest to infinity, and as far as can be if unknown."""
+    if not value <= LARGEST:
+        return float(np.inf) if value > LARGEST else towards
     near = float(value) if value > UNDERFLOWN else float(value * arb(2) ** 1000) * 2.0**-1000
     return near if arb(near) == value else float(np.nextafter(near, towards))
