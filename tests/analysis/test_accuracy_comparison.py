@@ -65,3 +65,18 @@ def test_what_predicts_nothing_is_refused(name):
 def test_bad_tables_are_refused(arguments):
     with pytest.raises(InvalidInput):
         compare_accuracy(pi.PosteriorSample(), *arguments)
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_columns_go_by_name_where_the_release_knows_them(container):
+    """Bounds of .01 and 10 on the wrong columns clip nearly everything away."""
+    frames = pytest.importorskip(container)
+    x = np.random.default_rng(1).uniform(-1, 1, (2000, 2)) * [0.01, 10.0]
+    y = 50.0 * x[:, 0] + x[:, 1] / 20
+    release = pi.AdaSSP(epsilon=1e4, delta=1e-6, x_bound=[0.01, 10.0], y_bound=1.0)
+    release.fit(frames.DataFrame({"a": x[:, 0], "b": x[:, 1]}), y)
+    turned = frames.DataFrame({"b": x[:, 1], "a": x[:, 0]})
+    found = compare_accuracy(release, turned, y)
+    assert found.private < 0.1 * found.constant
+    with pytest.raises(pi.errors.InvalidTable, match="other columns"):
+        compare_accuracy(release, frames.DataFrame({"b": x[:, 1], "c": x[:, 0]}), y)
