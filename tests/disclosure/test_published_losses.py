@@ -46,9 +46,9 @@ def table(n=300, d=3, spread=1.0):
     return X, X.sum(1) + 0.3 * RNG.normal(size=n)
 
 
-def exact_noise_free(center, scales):
+def exact_noise_free(noisy):
     """Stand in for the draw: the exact centre."""
-    return np.array([float(c) for c in center])
+    return SimpleNamespace(values=np.array([float(c) for c in noisy.center]))
 
 
 def rows(block):
@@ -63,7 +63,7 @@ def rows(block):
 )
 def test_one_person_moves_a_look_by_the_square_of_the_bound(monkeypatch, extreme):
     """By brute force, at rows within, at and far beyond the bound."""
-    monkeypatch.setattr(loss_bounds, "drawn", exact_noise_free)
+    monkeypatch.setattr(loss_bounds, "draw", exact_noise_free)
     X, y = table(12)
     for square in (1.0, 0.3, 40.0):
         here = noisy_gram(ArraySweep(X, y), rows, 3, square, 1.0)
@@ -135,7 +135,7 @@ def test_leverages_and_influences_are_bounded_under_the_worst_noise(intercept, s
 
 
 def test_rows_that_a_look_leaves_out_only_raise_a_leverage(monkeypatch):
-    monkeypatch.setattr(loss_bounds, "drawn", exact_noise_free)
+    monkeypatch.setattr(loss_bounds, "draw", exact_noise_free)
     X, y = table(60)
     X[:10] *= 5.0
     seen = noisy_gram(ArraySweep(X, y), rows, 3, 0.9, 1.0)
@@ -235,7 +235,7 @@ def test_people_are_charged_before_anything_is_drawn(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="other people"):  # others would be counted than are charged
         publish_losses(audit, fitted, X, y, key="others", ids=[f"q{i}" for i in range(40)], **ask)
     assert len(ledger.releases()) == 1
-    monkeypatch.setattr(published_losses, "drawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(published_losses, "draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         publish_losses(audit, fitted, X, y, key="broken", **ask)
     assert [one.state for one in ledger.releases()] == ["committed", "reserved"]
