@@ -8,6 +8,8 @@ import pytest
 
 from perinstance.sampling.random_bits import SystemBits
 
+pytestmark = pytest.mark.system_bits
+
 FORKS = """
 import os
 from perinstance.sampling import Noisy, draw
