@@ -22,7 +22,12 @@ class ChosenMethod(str, Enum):
     posterior = "posterior"
 
 
-PROMISING = (ChosenMethod.adassp, ChosenMethod.adaops, ChosenMethod.logistic)
+#: The estimators that keep a promise.
+PROMISING: dict[ChosenMethod, Any] = {
+    ChosenMethod.adassp: pi.AdaSSP,
+    ChosenMethod.adaops: pi.AdaOPS,
+    ChosenMethod.logistic: pi.PrivateLogisticRegression,
+}
 
 
 def choose(
@@ -58,6 +63,7 @@ def choose(
 
     from perinstance.auditing.calibration import CHOSEN_BY_TABLE
     from perinstance.cli import terminal
+    from perinstance.report.words import loss
 
     rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
@@ -76,7 +82,11 @@ def choose(
         raise InvalidInput("the file has no rows; there is nothing to compare")
     lines = []
     for value in at or (0.3, 1.0, 3.0):
-        release = _release(method, value, bounds, alpha, intercept)
+        release: Any = pi.PosteriorSample(alpha=alpha, gamma=value, fit_intercept=intercept)
+        if method is ChosenMethod.output:
+            release = o.make_release(o.ReleaseName.output, alpha, None, value, intercept)
+        elif method in PROMISING:
+            release = PROMISING[method](epsilon=value, **bounds)
         losses = pi.audit(clone(release), rows.X, rows.y, ids=rows.ids, delta=delta).quantile([0.5, 0.95, 1.0])
         compared = o.compared(release, rows, rule)
         width = _width(clone(release).fit(rows.X, rows.y, **({} if rows_per_person is None else {"ids": rows.ids})))
@@ -87,16 +97,20 @@ def choose(
     if json:
         terminal.print_json({**record, "rows": [terminal.with_flags(line) for line in lines], "note": CHOSEN_BY_TABLE})
         return
-    _show(lines, compared, method)
-
-
-def _release(method: ChosenMethod, value: float, bounds: dict[str, Any], alpha: float, intercept: bool) -> Any:
-    if method is ChosenMethod.posterior:
-        return pi.PosteriorSample(alpha=alpha, gamma=value, fit_intercept=intercept)
-    if method is ChosenMethod.output:
-        return o.make_release(o.ReleaseName.output, alpha, None, value, intercept)
-    kinds = {"adassp": pi.AdaSSP, "adaops": pi.AdaOPS, "logistic": pi.PrivateLogisticRegression}
-    return kinds[method.value](epsilon=value, **bounds)
+    head = "epsilon" if method in PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
+    heads = (head, compared.measure, "95% interval, width", "median loss", "95%", "largest")
+    table, out = terminal.plain_table(None, *heads), terminal.console()
+    for line in lines:
+        width = line["interval_width"]
+        wide = "none" if width is None else "hidden" if width == float("inf") else f"{width:.3g}"
+        table.add_row(
+            f"{line['at']:g}", f"{line['error']:.4g}", wide, *(loss(line[q]) for q in ("median", "q95", "max"))
+        )
+    out.print(table)
+    out.print(f"Without privacy: {compared.measure} {compared.not_private:.4g}; of no model: {compared.constant:.4g}.")
+    out.print("Intervals are those of one draw, which was thrown away, as were those of the comparison.")
+    first, colon, rest = CHOSEN_BY_TABLE.partition(":")
+    out.print(f"[red]{first}{colon}[/red]{rest}")
 
 
 def _width(fitted: Any) -> float | None:
@@ -110,22 +124,3 @@ def _width(fitted: Any) -> float | None:
             continue
         return float(np.median(np.diff(found.conf_int(), axis=1)))
     return None
-
-
-def _show(lines: list[dict[str, Any]], compared: Any, method: ChosenMethod) -> None:
-    from perinstance.auditing.calibration import CHOSEN_BY_TABLE
-    from perinstance.cli import terminal
-    from perinstance.report.words import loss
-
-    head = "epsilon" if method in PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
-    heads = (head, compared.measure, "95% interval, width", "median loss", "95%", "largest")
-    table, out = terminal.plain_table(None, *heads), terminal.console()
-    for line in lines:
-        width = line["interval_width"]
-        wide = "none" if width is None else "hidden" if width == float("inf") else f"{width:.3g}"
-        told = [loss(line[name]) for name in ("median", "q95", "max")]
-        table.add_row(f"{line['at']:g}", f"{line['error']:.4g}", wide, *told)
-    out.print(table)
-    out.print(f"Without privacy: {compared.measure} {compared.not_private:.4g}; of no model: {compared.constant:.4g}.")
-    out.print("Intervals are those of one draw, which was thrown away, as were those of the comparison.")
-    out.print(f"[red]{CHOSEN_BY_TABLE.partition(':')[0]}:[/red]{CHOSEN_BY_TABLE.partition(':')[2]}")

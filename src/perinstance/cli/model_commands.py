@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
 from collections.abc import Iterator
@@ -204,7 +203,11 @@ def predict(
 
       perinstance predict model.json new.csv --id person --out predictions.csv
     """
+    import pyarrow as pa
+    import pyarrow.csv as pcsv
+
     from perinstance.cli import terminal
+    from perinstance.data.private_files import safe_columns
     from perinstance.report.svg import clean
 
     if out is None and quiet:
@@ -214,8 +217,12 @@ def predict(
     o.check_places(out)
     published = pi.load_model(model)
     rows = answers(published, o.open_table(file, delimiter, decimal, published.recipe), id)
-    if out is None:
-        _print_csv(rows)
+    if out is None:  # CSV in UTF-8 whatever the terminal says: this is a file that was not given a name
+        sys.stdout.flush()
+        for number, block in enumerate(rows):
+            how = pcsv.WriteOptions(include_header=number == 0, quoting_style="needed")
+            pcsv.write_csv(pa.table(safe_columns(block)), sys.stdout.buffer, how)
+        sys.stdout.flush()
         return
     count = pi.data.write_losses(out, rows)
     if not quiet:
@@ -234,19 +241,3 @@ def answers(model: PublishedModel, table: Any, ids: str | None) -> Iterator[dict
             chances = model.probability_rows(block.X)
             columns |= {f"probability {name}": chances[:, k] for k, name in enumerate(model.numbers.classes)}
         yield columns
-
-
-def _print_csv(blocks: Iterator[dict[str, Any]]) -> None:
-    """Print as CSV, in UTF-8 whatever the terminal says: this is a file that was not given a name."""
-    import pyarrow as pa
-    import pyarrow.csv as pcsv
-
-    from perinstance.data.private_files import safe_columns
-
-    sys.stdout.flush()
-    for number, block in enumerate(blocks):
-        text = io.BytesIO()
-        options = pcsv.WriteOptions(include_header=number == 0, quoting_style="needed")
-        pcsv.write_csv(pa.table(safe_columns(block)), text, options)
-        sys.stdout.buffer.write(text.getvalue())
-    sys.stdout.flush()

@@ -83,15 +83,14 @@ def in_options(sentence: str) -> str:
     for phrase, instead in PHRASES.items():
         sentence = sentence.replace(phrase, instead)
     sentence = _SUBJECT.sub(lambda found: OPTIONS[found.group(1) or found.group(2)], sentence)
-    return _ARGUMENT.sub(_option, sentence)
 
+    def option(found: re.Match[str]) -> str:
+        value = found.group(2) or ""
+        if value.startswith("("):  # a tuple is written with commas
+            value = ",".join(part.strip().strip("'\"") for part in value[1:-1].split(","))
+        return OPTIONS[found.group(1)] + (f" {value}" if value not in ("", "True") else "")
 
-def _option(found: re.Match[str]) -> str:
-    """Return ``name=value`` as an option; a tuple is written with commas, what is true by the option alone."""
-    value = found.group(2) or ""
-    if value.startswith("("):
-        value = ",".join(part.strip().strip("'\"") for part in value[1:-1].split(","))
-    return OPTIONS[found.group(1)] + (f" {value}" if value not in ("", "True") else "")
+    return _ARGUMENT.sub(option, sentence)
 
 
 def say(sentence: str) -> None:

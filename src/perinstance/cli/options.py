@@ -163,7 +163,12 @@ def declared_bounds(
     """
     if x_bound is not None and ranges:
         raise InvalidInput("--x-bound bounds whole rows and --range single columns; pass one of them")
-    rows: Any = dict(map(_column_range, ranges)) if ranges else x_bound
+    rows: Any = {} if ranges else x_bound
+    for text in ranges or ():
+        name, equals, span = text.rpartition("=")
+        rows[name] = _range_text("--range", span)
+        if not equals or not isinstance(rows[name], tuple):
+            raise InvalidInput("--range is written NAME=LOW:HIGH, for example --range age=0:110")
     target: Any = None if y_bound is None else _range_text("--y-bound", y_bound)
     if recipe is not None and not ranges:
         if rows is None and recipe.x_bound < float("inf"):
@@ -246,14 +251,6 @@ def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> N
         why = why_identifier(name) if isinstance(name, str) and name not in (target, id) else None
         if why is not None:
             raise InvalidInput(notice(number, name, why, id is not None))
-
-
-def _column_range(text: str) -> tuple[str, tuple[float, float]]:
-    name, equals, span = text.rpartition("=")
-    found = _range_text("--range", span)
-    if not equals or not isinstance(found, tuple):
-        raise InvalidInput("--range is written NAME=LOW:HIGH, for example --range age=0:110")
-    return name, found
 
 
 def _range_text(option: str, text: str) -> float | tuple[float, float]:

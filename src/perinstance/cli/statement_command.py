@@ -110,6 +110,7 @@ def publish_losses(
     from sklearn.base import clone
 
     from perinstance.cli import terminal
+    from perinstance.disclosure.loss_bounds import checked_edges
     from perinstance.disclosure.statements import release_of
     from perinstance.releases.base.shown_decimals import declared_text
 
@@ -124,8 +125,15 @@ def publish_losses(
     rows = _rows(published, table, target, id)
     ids = None if id is None else table.read_ids(id)
     audit = pi.audit(clone(release_of(published)[0]), rows.X, rows.y, ids=ids, method="estimate", delta=delta)
-    if not even_so:
-        _refuse_to_say_little(published, rows, delta)
+    if not even_so and published.promise is not None and published.promise[1] <= delta:  # for the curator alone
+        median = float(pi.audit(published.release(), rows.X, rows.y, delta=delta).quantile(0.5))
+        edge = min((one for one in checked_edges(None) if one >= median), default=float("inf"))
+        if edge >= published.promise[0]:
+            raise InvalidInput(
+                "confidential: half of the people are charged with about what the model promises to everybody, so "
+                "that this would cost them once more and say no more than the promise, "
+                f"{published.promise[0]:g}; pass --even-so to publish it all the same"
+            )
     book = None if ledger is None else opened(ledger, store)
     told = pi.disclosure.publish_losses(
         audit, published, rows.X, rows.y, epsilon=epsilon, delta=delta, x_bound=x_bound, ledger=book, key=key or ""
@@ -138,25 +146,6 @@ def publish_losses(
             limit = f"at most {declared_text(read.high)}" if read.high < float("inf") else "more than can be told"
             shown.print(f"{read.share:.0%} of the people lost {limit} (upper bound).", markup=False)
         shown.print(f"Counts: {out.resolve()} (may be published)", soft_wrap=True, markup=False)
-
-
-def _refuse_to_say_little(published: Any, rows: Any, delta: float) -> None:
-    """Refuse, before anything is drawn, to pay for the sentence that half of the people lost at most the promise.
-
-    The refusal is for the curator alone, like everything that is printed here.
-    """
-    from perinstance.disclosure.published_losses import checked_edges
-
-    if published.promise is None or published.promise[1] > delta:
-        return
-    median = float(pi.audit(published.release(), rows.X, rows.y, delta=delta).quantile(0.5))
-    edge = min((one for one in checked_edges(None) if one >= median), default=float("inf"))
-    if edge >= published.promise[0]:
-        raise InvalidInput(
-            "confidential: half of the people are charged with about what the model promises to everybody, so that "
-            f"this would cost them once more and say no more than the promise, {published.promise[0]:g}; pass "
-            "--even-so to publish it all the same"
-        )
 
 
 def _rows(published: Any, table: Any, target: str | None, id: str | None) -> Any:

@@ -28,15 +28,21 @@ def demo(
 
       perinstance demo --patients patients.csv
     """
-    if patients is not None:
-        _write_patients(patients, quiet)
-        return
     import pyarrow as pa
+    import pyarrow.csv as pcsv
     from sklearn.datasets import load_diabetes
 
     from perinstance.cli import terminal
     from perinstance.cli.audit_command import worst_cases
 
+    if patients is not None:
+        o.check_places(patients, new=True)
+        table = pi.data.hospital_patients()
+        with pi.data.private_file(patients) as stream:
+            pcsv.write_csv(table, stream, pcsv.WriteOptions(quoting_style="needed"))
+        if not quiet:
+            typer.echo(f"{table.num_rows:,} patients of a hospital that does not exist: {patients.resolve()}")
+        return
     bunch = load_diabetes()
     # Declared, not estimated: progression lies between -50 and 350 around 150, and a model is off by about 60.
     X, y = bunch.data, bunch.target - 150.0
@@ -59,17 +65,6 @@ def demo(
         command="perinstance demo",
     )
     terminal.show_audit(answer, terminal.console(quiet), terminal.Told(dp, everyone, report.resolve()))
-
-
-def _write_patients(path: Path, quiet: bool) -> None:
-    import pyarrow.csv as pcsv
-
-    o.check_places(path, new=True)
-    table = pi.data.hospital_patients()
-    with pi.data.private_file(path) as stream:
-        pcsv.write_csv(table, stream, pcsv.WriteOptions(quoting_style="needed"))
-    if not quiet:
-        typer.echo(f"{table.num_rows:,} patients of a hospital that does not exist: {path.resolve()}")
 
 
 def reproduce(
@@ -126,10 +121,19 @@ def recipe(
 
       perinstance recipe patients.csv --check recipe.toml
     """
-    from perinstance.data.files.load_whole import draft_of_file
+    from perinstance.data.files.load_whole import draft_of_file, recipe_problems
+    from perinstance.report.svg import clean
 
     if check is not None:
-        _check_recipe(file, check, delimiter)
+        rule = pi.Recipe.from_toml(check)
+        problems = recipe_problems(o.open_table(file, delimiter, None, rule), rule)
+        for _, sentence in problems:
+            typer.echo(clean(sentence, 1000))
+        if problems:
+            columns = len({column for column, _ in problems})
+            told = f"the recipe cannot read {columns} column{'s'[: columns != 1]}; change it, and check again"
+            raise InvalidInput(told)
+        typer.echo("Every cell of the recipe's columns can be read.")
         return
     o.check_places(out, new=True)
     unused = tuple(name for name in (id, *(leave_out or ())) if name)
@@ -137,18 +141,3 @@ def recipe(
     out.write_text(text, encoding="utf-8")
     if not quiet:
         typer.echo(f"Draft: {out.resolve()}\nFill in what it marks, from public knowledge; then pass it as --recipe.")
-
-
-def _check_recipe(file: Path, recipe: Path, delimiter: str | None) -> None:
-    """Say everything that a recipe cannot read, and exit 2 if there is anything."""
-    from perinstance.data.files.load_whole import recipe_problems
-    from perinstance.report.svg import clean
-
-    rule = pi.Recipe.from_toml(recipe)
-    problems = recipe_problems(o.open_table(file, delimiter, None, rule), rule)
-    for _, sentence in problems:
-        typer.echo(clean(sentence, 1000))
-    if problems:
-        columns = len({column for column, _ in problems})
-        raise InvalidInput(f"the recipe cannot read {columns} column{'s'[: columns != 1]}; change it, and check again")
-    typer.echo("Every cell of the recipe's columns can be read.")

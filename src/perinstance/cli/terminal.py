@@ -23,7 +23,6 @@ from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.reported_losses import CommonStatements, most_exposed
 from perinstance.report.svg import clean
-from perinstance.report.words import COMPARISON_COST, bound_warnings, comparison_lines, release_line
 
 if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison
@@ -93,11 +92,26 @@ class Told:
 def show_audit(audit: Audit, out: Console, told: Told) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    out.print(f"[bold]{escape(release_line(audit.release))}[/bold]")
+    out.print(f"[bold]{escape(words.release_line(audit.release))}[/bold]")
     count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}"
     unit = "row" if audit.n_rows is None else "person with all their rows"
     out.print(f"{count}, δ = {audit.delta:g}, add/remove one {unit}")
-    out.print(_quantiles(epsilon, told))
+    if told.redact:
+        shared, ends = shared_losses(epsilon), _shared_quantiles(epsilon)
+        texts = ["left out" if end is None else grid_text(end) for end in ends]
+        cells = dict(zip(("median at most", "95% at most"), texts, strict=True))
+        if shared.most is not None:
+            cells[f"all but {shared.cells[-1].people:,} at most"] = grid_text(shared.most.high)
+    else:
+        values = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0)).tolist()
+        cells = dict(zip(("median", "95%", "99%", "maximum"), map(words.loss, values), strict=True))
+    if told.everyone is not None:
+        cells["anybody within bounds"] = words.loss(grid_up(told.everyone) if told.redact else told.everyone)
+    if told.dp is not None:
+        cells["worst case (DP)"] = words.loss(told.dp)
+    table = plain_table("Loss ε", *cells)
+    table.add_row(*cells.values())
+    out.print(table)
     if told.redact:
         out.print("Redacted: single people, extremes and groups of fewer than 40 people are left out.")
     else:
@@ -111,7 +125,7 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
         if lines := _group_records(epsilon, labels, told.redact):
             out.print(_groups(name, lines, told.redact))
     said, top = CommonStatements(told.dp, told.everyone, None), float(epsilon.max(initial=0.0))
-    for first, rest in [] if told.redact else bound_warnings(top, audit.health, said, told.beyond, False):
+    for first, rest in [] if told.redact else words.bound_warnings(top, audit.health, said, told.beyond, False):
         out.print(f"[red]{escape(first)}[/red] {escape(rest)}")
     out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
     if told.report is not None:
@@ -121,10 +135,10 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
 def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
     """Show accuracy with and without privacy, and what the comparison costs."""
     table = plain_table("What privacy costs in accuracy", "model", comparison.measure)
-    for line in comparison_lines(comparison):
+    for line in words.comparison_lines(comparison):
         table.add_row(*line)
     out.print(table)
-    out.print(f"[red]Confidential:[/red] {COMPARISON_COST}")
+    out.print(f"[red]Confidential:[/red] {words.COMPARISON_COST}")
 
 
 def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
@@ -163,33 +177,12 @@ def _shared_quantiles(epsilon: np.ndarray, people: np.ndarray | None = None) -> 
     return [one.high if np.isfinite(one.high) else None for one in ends]
 
 
-def _quantiles(epsilon: np.ndarray, told: Told) -> Table:
-    if told.redact:
-        shared, ends = shared_losses(epsilon), _shared_quantiles(epsilon)
-        texts = ["left out" if end is None else grid_text(end) for end in ends]
-        cells = dict(zip(("median at most", "95% at most"), texts, strict=True))
-        if shared.most is not None:
-            cells[f"all but {shared.cells[-1].people:,} at most"] = grid_text(shared.most.high)
-    else:
-        values = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0)).tolist()
-        cells = dict(zip(("median", "95%", "99%", "maximum"), map(words.loss, values), strict=True))
-    if told.everyone is not None:
-        cells["anybody within bounds"] = words.loss(grid_up(told.everyone) if told.redact else told.everyone)
-    if told.dp is not None:
-        cells["worst case (DP)"] = words.loss(told.dp)
-    table = plain_table("Loss ε", *cells)
-    table.add_row(*cells.values())
-    return table
-
-
 def _kinds(audit: Audit) -> str:
-    kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
-    by = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
-    n = len(audit.pairs)
+    by, n = words.kind_counts(audit), len(audit)
     text = f"{by['exact']:,} of {n:,} answers are exact" if "exact" in by else f"{n:,} answers"
-    if by.get("upper"):
+    if "upper" in by:
         text += f", {by['upper']:,} are upper bounds: the true losses may be smaller"
-    if by.get("estimate"):
+    if "estimate" in by:
         text += f", {by['estimate']:,} are estimates: the true losses may be larger"
     return text + "."
 
@@ -197,8 +190,7 @@ def _kinds(audit: Audit) -> str:
 def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
     """Return what ``--json`` prints: numbers of the whole table; redacted, nothing that belongs to a few people."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
-    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
+    q, kinds = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0)), words.kind_counts(audit)
     everyone, beyond = told.everyone, None if told.redact else told.beyond
     if told.redact:
         q = [*_shared_quantiles(epsilon), None, None]
@@ -206,7 +198,7 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
     return {
         "confidential": True,
         "redacted": told.redact,
-        "release": release_line(audit.release),
+        "release": words.release_line(audit.release),
         "neighbours": f"add or remove {'one row' if audit.n_rows is None else words.unit_of(audit)}",
         "people": len(epsilon),
         "rows": len(epsilon) if audit.n_rows is None else audit.n_rows,
@@ -214,9 +206,7 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
         "delta": float(audit.delta),
         "epsilon": with_flags(dict(zip(("median", "q95", "q99", "max"), q, strict=True))),
         "kind": audit.pairs.kind,
-        "kinds": None
-        if told.redact and int(counts.min()) < SHARED
-        else {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
+        "kinds": None if told.redact and min(kinds.values()) < SHARED else kinds,
         "groups": {
             name: [
                 {"group": line["group"], "people": line["people"]}

@@ -214,19 +214,14 @@ def plane(shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name:
         for place in places.values():
             drawing.circle(*place, DOT, "dot")
     for curve in contours:
-        _contour(drawing, curve, x, y)
-    return drawing.markup()
-
-
-def _contour(drawing: Drawing, curve: Curve, x: LogScale, y: LogScale) -> None:
-    inside = (curve.x >= x.low) & (curve.x <= x.high) & (curve.y >= y.low) & (curve.y <= y.high)
-    points = [(x(a), y(b)) for a, b in zip(curve.x[inside], curve.y[inside], strict=True)]
-    drawing.path(points, "contour")
-    for place in (0.5, 0.25, 0.75, 0.1, 0.9):  # along the line, the first place where the name covers no other
-        if len(points) > 1:
+        inside = (curve.x >= x.low) & (curve.x <= x.high) & (curve.y >= y.low) & (curve.y <= y.high)
+        points = [(x(a), y(b)) for a, b in zip(curve.x[inside], curve.y[inside], strict=True)]
+        drawing.path(points, "contour")
+        for place in (0.5, 0.25, 0.75, 0.1, 0.9) if len(points) > 1 else ():  # the first where nothing is covered
             px, py = points[int(place * (len(points) - 1))]
             if drawing.free_text(px + 4, py - 4, f"ε = {curve.name}", "note halo", "start"):
-                return
+                break
+    return drawing.markup()
 
 
 def _density(drawing: Drawing, across: NDArray, up: NDArray, x: LogScale, y: LogScale) -> None:

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perinstance.auditing.loss_statistics import QUANTILE_ERROR
-from perinstance.pairs.kinds import KINDS, is_bound
-from perinstance.report import words
-from perinstance.report.figures import (
-    accuracy_section,
-    attack_section,
-    distribution_section,
-    noise_section,
-    plane_section,
-)
+from perinstance.pairs.kinds import is_bound
+from perinstance.report import figures, words
 from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.page import Card, Page, Section, SectionTable, refuse_few
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.reported_losses import MOST_EXPOSED, CommonStatements, ReportRequest, most_exposed, weighted
 from perinstance.report.svg import clean
-from perinstance.report.words import (
-    accuracy_cost,
-    bound_warnings,
-    health_lines,
-    promise_of,
-    recipe,
-    release_line,
-)
 
 if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison
@@ -40,8 +24,13 @@ if TYPE_CHECKING:
     from perinstance.auditing.scattered_audit import ScatteredAudit
 
 #: What is drawn, in this order. A new chart is a function in this list.
-SECTIONS: tuple[Callable[[ReportRequest], Iterable[Section]], ...]
-SECTIONS = (distribution_section, plane_section, groups_section, noise_section, attack_section)
+SECTIONS: tuple[Callable[[ReportRequest], Iterable[Section]], ...] = (
+    figures.distribution_section,
+    figures.plane_section,
+    groups_section,
+    figures.noise_section,
+    figures.attack_section,
+)
 VERDICT_RATE = 0.01
 REDACTED = " Redacted for colleagues: ids and extremes are left out. This copy is still not differentially private."
 UNSAID = (
@@ -88,7 +77,8 @@ def gather(
         refuse_few("report", len(audit))
     unit = clean(unit, 12)
     dp, everyone = (None, None) if words.holds_for_rows(audit) else (dp, everyone)
-    said = CommonStatements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise_of(audit))
+    everyone = grid_up(everyone) if redact and everyone is not None else everyone
+    said = CommonStatements(dp, everyone, words.promise_of(audit))
     epsilon, people = weighted(audit, said.most)
     of_target = f" of {clean(target, 24)}" if target else ""
     asked = ReportRequest(
@@ -104,29 +94,21 @@ def gather(
     sections = [_exposed(asked, f"Prediction error{of_target} without the person", bool(rare_features))]
     sections += [section for make in SECTIONS for section in make(asked)]
     if comparison is not None and not redact:
-        sections.append(accuracy_section(comparison))
-    facts = health_lines(audit.health, _kinds(audit), rechecks, redact)
+        sections.append(figures.accuracy_section(comparison))
+    facts = words.health_lines(audit.health, words.kind_counts(audit), rechecks, redact)
     sections.append(Section("health", "Numerical health", facts=facts))
-    sections.append(Section("again", "How to reproduce", code=recipe(audit, command)))
-    released = release_line(audit.release)
+    sections.append(Section("again", "How to reproduce", code=words.recipe(audit, command)))
     return Page(
         title=clean(title, 120),
         band=f"Neighbouring data sets differ by {words.unit_of(audit)}, added or removed. "
-        f"δ = {audit.delta:g}. Released: {released}.{REDACTED if redact else ''}",
+        f"δ = {audit.delta:g}. Released: {words.release_line(audit.release)}.{REDACTED if redact else ''}",
         setup=_setup(asked, source),
         verdicts=[*filter(None, [_verdict(asked), _size(asked)])],
-        warnings=bound_warnings(float(epsilon.max()), audit.health, said, beyond, redact),
+        warnings=words.bound_warnings(float(epsilon.max()), audit.health, said, beyond, redact),
         cards=_cards(asked),
         sections=sections,
         unsaid=UNSAID,
     )
-
-
-def _kinds(audit: Any) -> dict[str, int]:
-    """Count the people by the kind of their loss."""
-    if hasattr(audit, "sketch"):
-        return {str(KINDS[code]): int(count) for code, count in enumerate(audit.sketch.kinds) if count}
-    return Counter(np.asarray(audit.kind).tolist())
 
 
 def _setup(asked: ReportRequest, source: str | None) -> str:
@@ -137,7 +119,7 @@ def _setup(asked: ReportRequest, source: str | None) -> str:
     if words.holds_for_rows(audit):
         unit = " What is promised, or said of anybody, holds for one row and is left out: these people have several."
     count = f"{words.table_of(audit)}, {words.features(audit.health.n_features)}.{unit}"
-    said = f"{table}{count} Published: {release_line(audit.release)}."
+    said = f"{table}{count} Published: {words.release_line(audit.release)}."
     if asked.scattered:
         said += (
             f" The losses lie in {len(audit.rows):,} files, one per partition. Counts, the maximum and the most "
@@ -215,7 +197,7 @@ def _cards(asked: ReportRequest) -> list[Card]:
             cells.append((f"All but {words.people(shared.cells[-1].people)}", shared.most))
         cards += [Card(name, grid_text(c.high), "lost at most this") for name, c in cells if math.isfinite(c.high)]
         return [*cards, *_statement_cards(asked.statements)]
-    kind, cost = asked.kind, accuracy_cost(asked.audit)
+    kind, cost = asked.kind, words.accuracy_cost(asked.audit)
     most = "lost at most this" if is_bound(kind) else "lost about this or less"
     median, q95, q99, top = map(words.loss, asked.quantiles().tolist())
     cards += [

@@ -20,7 +20,6 @@ from perinstance.report.page import Section, SectionTable
 from perinstance.report.redaction import SHARED, PlaneCell, SharedLosses, grid_text, shared_losses, shared_plane
 from perinstance.report.reported_losses import ReportRequest, target_scale
 from perinstance.report.svg import around
-from perinstance.report.words import COMPARISON_COST, accuracy_cost, comparison_lines
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -72,7 +71,7 @@ def distribution_section(asked: ReportRequest) -> Iterator[Section]:
 def distribution_of(
     heading: str,
     epsilon: Floats,
-    people: NDArray | None,
+    people: NDArray,
     statements: list[tuple[float | None, str, str]],
     shared: SharedLosses | None,
     caption: str,
@@ -80,16 +79,22 @@ def distribution_of(
     """Show these losses, which so many ``people`` have each, or the cells that enough people share."""
     markers = [charts.Marker(value, name, look) for value, name, look in statements if value is not None]
     if shared is None:
-        weights = np.ones(len(epsilon), dtype=np.int64) if people is None else people
-        untouched, unbounded = int(weights[epsilon == 0].sum()), int(weights[np.isinf(epsilon)].sum())
+        untouched, unbounded = int(people[epsilon == 0].sum()), int(people[np.isinf(epsilon)].sum())
         notes = [f"{words.people(untouched)} lost nothing"] if untouched else []  # no place on a logarithmic axis
         notes += [f"{words.people(unbounded)}: no bound (∞)"] if unbounded else []
-        figure = charts.distribution(*_loss_bars(epsilon, weights), markers, notes)
+        bars, below = _loss_bars(epsilon, people)
     else:
         caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
         top = shared.cells[-1]
         notes = [f"{words.people(top.people)} lost more than {grid_text(top.low)}"]
-        figure = charts.distribution(*_shared_bars(shared), markers, notes)
+        bars, below, count = [], [], 0
+        for cell in shared.cells[:-1]:  # the lowest begins and the highest ends at a public distance from its neighbour
+            low = cell.low if cell.low > 0 else cell.high / 3.0
+            bars.append(charts.LossBar(low, cell.high, cell.people))
+            below += [(low, count / shared.people), (cell.high, (count + cell.people) / shared.people)]
+            count += cell.people
+        bars.append(charts.LossBar(top.low, top.low * 3.0, top.people))
+    figure = charts.distribution(bars, below, markers, notes)
     label = "Distribution of the " + ("totals" if "totals" in heading else "losses")
     return Section("dist", heading, figure=figure, figure_label=label, caption=caption)
 
@@ -111,20 +116,6 @@ def _loss_bars(epsilon: Floats, weights: NDArray) -> tuple[list[charts.LossBar],
     return bars, list(zip(grid.tolist(), below.tolist(), strict=True))
 
 
-def _shared_bars(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
-    """Return the cells as bars; the lowest begins and the highest ends at a public distance from its neighbour."""
-    total, count = shared.people, 0
-    bars, below = [], []
-    for cell in shared.cells[:-1]:
-        low = cell.low if cell.low > 0 else cell.high / 3.0
-        bars.append(charts.LossBar(low, cell.high, cell.people))
-        below += [(low, count / total), (cell.high, (count + cell.people) / total)]
-        count += cell.people
-    top = shared.cells[-1]
-    bars.append(charts.LossBar(top.low, top.low * 3.0, top.people))
-    return bars, below
-
-
 def plane_section(asked: ReportRequest) -> Iterator[Section]:
     """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
     heading = "Why: rare features and surprise"
@@ -134,43 +125,42 @@ def plane_section(asked: ReportRequest) -> Iterator[Section]:
     scale = target_scale(asked.audit)
     residual = np.abs(np.asarray(asked.audit.residual, dtype=float)) * scale
     across, name, loss_at = _axis(asked.audit, residual, scale)
-    shown: charts.Dots | list[PlaneCell] = charts.Dots(across, residual, [i for i, _ in asked.worst])
-    caption = "Each cell holds some people; stronger colour is more."
-    if len(residual) <= charts.FEW:
-        caption = "Each dot is a person."
-    if asked.shared is not None:
+    shown: charts.Dots | list[PlaneCell]
+    if asked.shared is None:
+        shown = charts.Dots(across, residual, [i for i, _ in asked.worst])
+        few = len(residual) <= charts.FEW
+        caption = "Each dot is a person." if few else "Each cell holds some people; stronger colour is more."
+        inside = across[(across > 0) & np.isfinite(across)]
+        ends = (float(inside.min()), float(inside.max()) * 1.25) if len(inside) else (1.0, 1.0)
+        finite = asked.epsilon[(asked.epsilon > 0) & np.isfinite(asked.epsilon)] if len(inside) else inside
+        top = attained_quantile(finite, (0.5, 0.95, 1.0)) if len(finite) else ()
+        levels = sorted({float(f"{value:.1g}") for value in top})
+    else:
         seen = (across > 0) & (residual > 0) & np.isfinite(across) & np.isfinite(residual)
         shown = shared_plane(across[seen], residual[seen])
         if not shown:
             yield Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")
             return
         caption = f"Each cell holds at least {SHARED} people; stronger colour is more. People elsewhere are left out."
+        ends = min(cell.left for cell in shown), max(cell.right for cell in shown)
+        levels = sorted({cell.high for _, cell in asked.shared.told})
+    curves: list[charts.Curve] = []
     if loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
-        curves = []
     else:
         caption += " Dashed: lines of equal loss."
-        curves = _contours(_range(across, shown), loss_at, _levels(asked))
+        xs = np.geomspace(*ends, 80)
+        for level in levels:  # by bisection in the residual at each value of the other axis
+            low, high = (np.full(len(xs), end) for end in SEARCHED_RESIDUALS)
+            for _ in range(60):
+                middle = np.sqrt(low * high)
+                above = loss_at(xs, middle) > level
+                low, high = np.where(above, low, middle), np.where(above, middle, high)
+            curves.append(charts.Curve(f"{level:g}", "contour", xs, high))
         if not asked.redact:
             caption += " Numbered: the most exposed people of the table above."
     figure = charts.plane(shown, curves, name, asked.error_name)
     yield Section("why", heading, figure=figure, figure_label="Rare features against surprise", caption=caption)
-
-
-def _levels(asked: ReportRequest) -> list[float]:
-    """Return the losses whose lines are drawn: quantiles, or the upper ends of shared cells."""
-    if asked.shared is not None:
-        return sorted({cell.high for _, cell in asked.shared.told})
-    finite = asked.epsilon[(asked.epsilon > 0) & np.isfinite(asked.epsilon)]
-    return sorted({float(f"{v:.1g}") for v in attained_quantile(finite, (0.5, 0.95, 1.0))}) if len(finite) else []
-
-
-def _range(values: NDArray, shown: charts.Dots | list[PlaneCell]) -> tuple[float, float] | None:
-    """Return between which values of the lower axis lines are traced."""
-    if not isinstance(shown, charts.Dots):
-        return min(cell.left for cell in shown), max(cell.right for cell in shown)
-    seen = values[(values > 0) & np.isfinite(values)]
-    return (float(seen.min()), float(seen.max()) * 1.25) if len(seen) else None
 
 
 def _axis(
@@ -192,21 +182,6 @@ def _axis(
     return (leverage, name, None)
 
 
-def _contours(
-    ends: tuple[float, float] | None, loss_at: Callable[[NDArray, NDArray], NDArray], levels: list[float]
-) -> list[charts.Curve]:
-    """Trace lines of equal loss by bisection in the residual at each value of the other axis."""
-    xs, curves = np.geomspace(*(ends or (1.0, 1.0)), 80), []
-    for level in levels if ends else ():
-        low, high = (np.full(len(xs), end) for end in SEARCHED_RESIDUALS)
-        for _ in range(60):
-            middle = np.sqrt(low * high)
-            above = loss_at(xs, middle) > level
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        curves.append(charts.Curve(f"{level:g}", "contour", xs, high))
-    return curves
-
-
 def noise_section(asked: ReportRequest) -> Iterator[Section]:
     """Show the losses under more and under less noise, and the accuracy that the noise costs."""
     heading = "What if: more or less noise"
@@ -223,7 +198,7 @@ def noise_section(asked: ReportRequest) -> Iterator[Section]:
     if not curves:
         yield Section("if", heading, lead=TOO_FEW)
         return
-    cost = 0.0 if asked.redact else accuracy_cost(asked.audit) or 0.0  # one row far out decides what noise costs
+    cost = 0.0 if asked.redact else words.accuracy_cost(asked.audit) or 0.0  # one row far out decides what noise costs
     typical = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
     caption = "Losses if the noise had been larger or smaller by a factor; 1 is this release."
     caption += f" {note}" if (note := words.kind_note(asked.audit.pairs.kind)) else ""
@@ -286,11 +261,11 @@ def attack_curves(powers: dict[str, Floats], kind: Kind) -> Section:
 
 def accuracy_section(comparison: AccuracyComparison) -> Section:
     """Show private and non-private accuracy side by side."""
-    lines = [list(line) for line in comparison_lines(comparison)]
+    lines = [list(line) for line in words.comparison_lines(comparison)]
     heads = ["Model", comparison.measure.capitalize()]
     lead = f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once."
     table = SectionTable("Accuracy with and without privacy", heads, lines)
-    warning = ("Confidential.", COMPARISON_COST)
+    warning = ("Confidential.", words.COMPARISON_COST)
     return Section("accuracy", "What privacy costs in accuracy", lead, warning=warning, tables=(table,))
 
 

@@ -7,11 +7,11 @@ the end of the interval that is farther from it at the edge. The thick part of a
 from __future__ import annotations
 
 import math
-from importlib import resources
 
 from markupsafe import Markup, escape
 
 from perinstance.inference.table import ABOUT, LEVEL, Inference
+from perinstance.report.page import own_text
 from perinstance.report.svg import LETTER, WIDTH, Drawing, clean
 
 ROW = 46.0  #: from one coefficient to the next
@@ -59,7 +59,7 @@ def caption(found: Inference, level: float = LEVEL) -> str:
 
 def fragment(found: Inference) -> str:
     """Return the plot and the table for a notebook."""
-    style = _style()
+    style = own_text("report.css")
     root, dark = style.index(":root"), style.index("* { box-sizing")
     rules = "\n".join(
         line for line in style.splitlines() if line.startswith((".chart", ".grid", ".person", ".whisker", ".dot"))
@@ -75,13 +75,9 @@ def page(found: Inference, level: float = LEVEL, title: str = "Published coeffic
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(clean(title))}</title><style>{_style()}</style></head><body><main><h1>{escape(clean(title))}</h1>"
+        f"<title>{escape(clean(title))}</title><style>{own_text('report.css')}</style></head><body><main><h1>{escape(clean(title))}</h1>"
         f'<p class="setup">{escape(found.heading())}</p><figure role="group">{drawn(found, level)}'
         f"<figcaption>{escape(caption(found, level))}</figcaption></figure>"
         + "".join(f"<p>{escape(note)}</p>" for note in found.notes)
         + "</main></body></html>\n"
     )
-
-
-def _style() -> str:
-    return resources.files("perinstance.report").joinpath("report.css").read_text(encoding="utf-8")

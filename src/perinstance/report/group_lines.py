@@ -15,7 +15,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.report import charts, words
 from perinstance.report.page import Section, SectionTable
 from perinstance.report.redaction import SHARED as SMALL_GROUP
-from perinstance.report.redaction import SharedLosses, shared_losses
+from perinstance.report.redaction import shared_losses
 from perinstance.report.reported_losses import ReportRequest, weighted
 from perinstance.report.svg import clean
 
@@ -80,34 +80,32 @@ def groups_section(asked: ReportRequest) -> Iterator[Section]:
     for number, (name, groups) in enumerate(asked.groups.items(), start=1):
         key, heading = f"groups-{number}", f"Groups by {clean(name, 40)}" if name else "Groups"
         if asked.redact:
-            cells = {name: shared_losses(*weighted(counts, most)) for name, counts in groups.items()}
-            yield _shared_groups({g: c for g, c in cells.items() if c.people >= SMALL_GROUP}, key, heading)
-        else:
-            yield _all_groups(group_rows(groups, most), key, heading)
+            yield _shared_groups(groups, most, key, heading)
+            continue
+        rows = group_rows(groups, most)
+        drawn, fold = rows[:MOST_DRAWN], ""
+        caption = (
+            f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people than "
+            "about the group."
+        )
+        if len(drawn) < len(rows):
+            caption = f"The {len(drawn)} most exposed of {len(rows):,} groups; the table has all of them. {caption}"
+            fold = f"All {len(rows):,} groups, the most exposed first"
+        lines = [[row.name, f"{row.size:,}", *map(words.loss, (row.median, row.q95, row.largest))] for row in rows]
+        heads = ["Group", "People", "Median ε", "95%", "Maximum"]
+        table = SectionTable("Losses by group", heads, lines, fold=fold, grey=[row.small for row in rows])
+        figure = charts.groups(drawn, key)
+        yield Section(key, heading, "", "", figure, "Losses by group, figure", caption, tables=(table,))
 
 
-def _all_groups(rows: list[charts.GroupRow], key: str, heading: str) -> Section:
-    """Show every group of one grouping, the most exposed first."""
-    drawn = rows[:MOST_DRAWN]
-    caption = (
-        f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people than "
-        "about the group."
-    )
-    if len(drawn) < len(rows):
-        caption = f"The {len(drawn)} most exposed of {len(rows):,} groups; the table has all of them. {caption}"
-    lines = [[row.name, f"{row.size:,}", *map(words.loss, (row.median, row.q95, row.largest))] for row in rows]
-    heads = ["Group", "People", "Median ε", "95%", "Maximum"]
-    fold = f"All {len(rows):,} groups, the most exposed first" if len(drawn) < len(rows) else ""
-    table = SectionTable("Losses by group", heads, lines, fold=fold, grey=[row.small for row in rows])
-    figure = charts.groups(drawn, key)
-    return Section(key, heading, "", "", figure, "Losses by group, figure", caption, tables=(table,))
-
-
-def _shared_groups(shared: Mapping[str, SharedLosses], key: str, heading: str) -> Section:
+def _shared_groups(groups: Mapping[str, LossCounts], most: float, key: str, heading: str) -> Section:
     """Show large groups only, by values that enough of their own people share; sizes are rounded down."""
     lead = f"Groups of fewer than {SMALL_GROUP} people, and every maximum, are left out of this redacted copy."
     lines, rows = [], []
-    for group, found in sorted(shared.items()):
+    for group, counts in sorted(groups.items()):
+        if counts.people < SMALL_GROUP:
+            continue
+        found = shared_losses(*weighted(counts, most))
         median, q95 = found.quantile(0.5), found.quantile(0.95)
         lines.append([clean(group, 40), f"{found.people // SIZE_STEP * SIZE_STEP:,} or more", median.words, q95.words])
         if math.isfinite(median.high) and math.isfinite(q95.high):

@@ -52,13 +52,27 @@ def gather(
     guarantee, why = worth([release for release in releases if release.counts], ledger.filter is not None)
     shared = shared_losses(*overview.totals.weighted()) if redact else None
     asked = PageRequest(releases, overview, checked, limit, ledger.filter, ledger.budget_use(), guarantee, why, shared)
+    meaning = ""
+    if asked.people:
+        note = words.kind_note(weakest("upper", overview.kind) if redact else overview.kind)
+        name = "guarantees" if guarantee else "readings, not guarantees"
+        meaning = f"These totals are {name}: {why}. {note}".rstrip()
+    warnings = [("Damaged.", f"{problem}.") for problem in checked.problems]
+    waiting = [release.key for release in releases if release.state == "reserved"]
+    if waiting:
+        some = ", ".join(clean(key, 40) for key in waiting[:5]) + (", ..." if len(waiting) > 5 else "")
+        rest = "They count, because they may have been published; say what happened: commit or cancel."
+        warnings.append((f"Not settled: {some}.", rest))
+    if overview.totals.infinite and not redact:
+        told = f"For {words.people(overview.totals.infinite)} no finite total holds at this δ."
+        warnings.append(("No bound.", told))
     return Page(
         title=clean(title, 120),
         band="Neighbouring data sets differ by one person, in all releases together. "
         f"δ = {delta:g}.{REDACTED if redact else ''}",
         setup=_setup(asked),
-        verdicts=[_verdict(asked), _worth(asked)],
-        warnings=_warnings(asked),
+        verdicts=[_verdict(asked), meaning],
+        warnings=warnings,
         cards=_cards(asked),
         sections=[section for make in SECTIONS for section in make(asked)],
         unsaid=UNSAID,
@@ -92,27 +106,6 @@ def _verdict(asked: PageRequest) -> str:
     basic = words.loss(asked.overview.growth[-1].basic)
     first += " One number for everybody, the largest loss of each release added up, would say "
     return f"{first}{basic} to each of them."
-
-
-def _worth(asked: PageRequest) -> str:
-    if not asked.people:
-        return ""
-    name = f"These totals are {'guarantees' if asked.guarantee else 'readings, not guarantees'}"
-    note = words.kind_note(weakest("upper", asked.overview.kind) if asked.redact else asked.overview.kind)
-    return f"{name}: {asked.why}." + (f" {note}" if note else "")
-
-
-def _warnings(asked: PageRequest) -> list[tuple[str, str]]:
-    found = [("Damaged.", f"{problem}.") for problem in asked.checked.problems]
-    waiting = [release.key for release in asked.releases if release.state == "reserved"]
-    if waiting:
-        some = ", ".join(clean(key, 40) for key in waiting[:5]) + (", ..." if len(waiting) > 5 else "")
-        rest = "They count, because they may have been published; say what happened: commit or cancel."
-        found.append((f"Not settled: {some}.", rest))
-    endless = asked.overview.totals.infinite
-    if endless and asked.shared is None:
-        found.append(("No bound.", f"For {words.people(endless)} no finite total holds at this δ."))
-    return found
 
 
 def _cards(asked: PageRequest) -> list[Card]:

@@ -81,14 +81,17 @@ class Page:
 
     def markup(self) -> str:
         """Return one HTML page."""
-        style = _text("report.css")
-        pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=FunctionLoader(_text))
+        style = own_text("report.css")
+        pages = Environment(
+            autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=FunctionLoader(own_text)
+        )
         # The policy allows exactly this style sheet and nothing else.
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         return pages.get_template("page.html.j2").render(c=self, style=Markup(style), style_hash=Markup(digest))
 
 
-def _text(name: str) -> str:
+def own_text(name: str) -> str:
+    """Return a file of this folder: the template, the style sheet."""
     return resources.files("perinstance.report").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -20,7 +20,6 @@ from perinstance.pairs.kinds import Kind, weakest
 from perinstance.report import words
 from perinstance.report.redaction import SharedLosses
 from perinstance.report.svg import clean
-from perinstance.report.words import release_line
 
 if TYPE_CHECKING:
     from perinstance.auditing.loss_statistics import LossCounts
@@ -69,7 +68,7 @@ class ReportRequest:
 
     audit: Any  #: an ``Audit`` or a ``ScatteredAudit``
     epsilon: Floats
-    people: NDArray | None  #: how many have each loss; None: one each, in the order of the table
+    people: NDArray  #: how many have each loss; of an audit in memory one each, in the order of the table
     worst: list[tuple[int, ExposedPerson]]  #: positions and lines of the most exposed people, the worst first
     groups: Mapping[str, Mapping[str, LossCounts]]  #: by the grouping's name (empty for a single one) and the group's
     statements: CommonStatements
@@ -84,7 +83,7 @@ class ReportRequest:
     @property
     def scattered(self) -> bool:
         """Whether the losses lie with the workers of a cluster."""
-        return self.people is not None
+        return hasattr(self.audit, "sketch")
 
     @property
     def bounded(self) -> bool:
@@ -120,10 +119,13 @@ class ReportRequest:
         return most, weakest("upper", self.kind)  # never exact, and no bound where the losses are estimates
 
 
-def weighted(found: Any, most: float) -> tuple[Floats, NDArray | None]:
-    """Return the losses of an audit or of counts, and how many people have each (None: one); ``most`` bounds them."""
+def weighted(found: Any, most: float) -> tuple[Floats, NDArray]:
+    """Return the losses of an audit or of counts, and how many people have each; ``most`` bounds them."""
     found = getattr(found, "sketch", found)
-    epsilon, people = found.weighted() if hasattr(found, "weighted") else (np.asarray(found.epsilon, float), None)
+    if hasattr(found, "weighted"):
+        epsilon, people = found.weighted()
+    else:
+        epsilon, people = np.asarray(found.epsilon, float), np.ones(len(found), dtype=np.int64)
     return np.minimum(epsilon, most), people
 
 
@@ -152,21 +154,19 @@ def most_exposed(
         leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
         order = np.argsort(-epsilon, kind="stable")[:count]
         why = words.reasons(leverage, residual, order.tolist())
-    scale, named = target_scale(audit), {one.position: one for one in rare}
-    lines = []
+    scale, lines = target_scale(audit), []
+    named = {}  # by position, the features with their share of the leverage
+    for one in rare:  # what would go with either of two features counts for both of them
+        whole = max(math.fsum(one.shares), 1.0)
+        parts = zip(one.names, one.shares, strict=True)
+        named[one.position] = ", ".join(f"{clean(name, 24)} {words.share(part / whole)}" for name, part in parts)
     for i, reason in zip(order.tolist(), why, strict=True):
         who = f"row {i}" if names is None else clean(str(names[i]))
         error = words.number(float(residual[i]) * scale) + (f" {unit}" if unit else "")
-        told, features = words.loss(min(float(epsilon[i]), most)), _features(named[i]) if i in named else ""
+        told, features = words.loss(min(float(epsilon[i]), most)), named.get(i, "")
         person = ExposedPerson(who, told, words.number(float(leverage[i])), error, reason, str(kinds[i]), features)
         lines.append((i, person))
     return lines
-
-
-def _features(rare: RareFeatures) -> str:
-    """Write the features with their share of the leverage; what would go with either of two counts for both of them."""
-    whole = max(math.fsum(rare.shares), 1.0)
-    return ", ".join(f"{clean(n, 24)} {words.share(s / whole)}" for n, s in zip(rare.names, rare.shares, strict=True))
 
 
 # Notebooks bring their own style: plain tables fit in, light and dark.
@@ -188,7 +188,7 @@ def fragment(audit: Audit) -> str:
     epsilon = np.asarray(audit.epsilon, dtype=float)
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
     return page.render(
-        setup=f"{words.table_of(audit)}, δ = {audit.delta:g}; {release_line(audit.release)}. "
+        setup=f"{words.table_of(audit)}, δ = {audit.delta:g}; {words.release_line(audit.release)}. "
         + words.kind_note(audit.pairs.kind),
         names=["median", "95%", "99%", "maximum"],
         values=[words.loss(float(v)) for v in attained_quantile(epsilon, LEVELS)],

@@ -19,7 +19,7 @@ from perinstance.auditing.audit_call import MANY_CLIPPED
 from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift
-from perinstance.pairs.kinds import Kind, is_bound
+from perinstance.pairs.kinds import KINDS, Kind, is_bound
 from perinstance.releases.base.release import Release
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
@@ -151,8 +151,8 @@ def _threshold(values: NDArray) -> float:
 
 def kind_note(kind: Kind) -> str:
     """Say what numbers of this kind are worth, where that is less than exact; else nothing."""
-    notes = {"upper": "Upper bounds: the true losses may be smaller."}
-    return "" if kind == "exact" else notes.get(kind, "Estimates: the true losses may be larger.")
+    notes = {"exact": "", "upper": "Upper bounds: the true losses may be smaller."}
+    return notes.get(kind, "Estimates: the true losses may be larger.")
 
 
 def verdict(
@@ -274,6 +274,13 @@ def health_lines(
         both = f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit"
         lines[f"Re-checked by refit: {check.name}"] = f"{both}, relative difference {number(check.difference)}"
     return [kinds_line, *((name, str(told)) for name, told in lines.items() if told is not None)]
+
+
+def kind_counts(audit: Any) -> dict[str, int]:
+    """Count the people by the kind of their loss."""
+    sketch = getattr(audit, "sketch", None)  # of an audit whose losses lie with workers
+    counts = np.bincount(audit.pairs.codes, minlength=len(KINDS)) if sketch is None else sketch.kinds
+    return {str(kind): int(count) for kind, count in zip(KINDS, counts, strict=True) if count}
 
 
 def promise_of(audit: Audit | ScatteredAudit) -> float | None:
