@@ -5,9 +5,8 @@ from __future__ import annotations
 from perinstance.auditing.audit_call import audit
 from perinstance.auditing.calibration import Calibrated, calibrate, epsilon
 from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
-from perinstance.auditing.realised_losses import Realised
 from perinstance.auditing.result import Audit, Health, Summary
-from perinstance.auditing.rows_again import Recheck
+from perinstance.auditing.rows_again import Realised, Recheck
 
 __all__ = [
     "Audit",

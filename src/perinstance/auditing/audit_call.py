@@ -26,7 +26,6 @@ from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable, RepeatedIds
 from perinstance.event_log import LOG
-from perinstance.models.interface import FitHealth
 from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
@@ -174,20 +173,17 @@ def _audited(
         write_losses(out, ({name: values[run] for name, values in columns.items()} for run in runs))
     LOG.info("audit of %s ends", name)
     if hasattr(fit, "clipped"):  # of most fits the health takes longer than the answer is worth
-        _tell_of_clipping(fit.health)
+        health = fit.health
+        for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
+            if count is not None and count > MANY_CLIPPED * health.n_people:
+                warnings.warn(
+                    f"more than {MANY_CLIPPED:.0%} of the {what} lie beyond the declared bounds and were clipped, "
+                    "which shifts the estimate; audit.health says how many (confidential). Declare bounds from public "
+                    "knowledge",
+                    BeyondBounds,
+                    stacklevel=3,
+                )
     return found
-
-
-def _tell_of_clipping(health: FitHealth) -> None:
-    """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
-    for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
-        if count is not None and count > MANY_CLIPPED * health.n_people:
-            warnings.warn(
-                f"more than {MANY_CLIPPED:.0%} of the {what} lie beyond the declared bounds and were clipped, which "
-                "shifts the estimate; audit.health says how many (confidential). Declare bounds from public knowledge",
-                BeyondBounds,
-                stacklevel=4,
-            )
 
 
 def _outsiders(

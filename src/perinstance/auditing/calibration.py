@@ -120,7 +120,13 @@ def calibrate(
     if one_of("over", over, ("bounds", "table")) == "table":
         if X is None:
             raise InvalidInput('over="table" needs the table; pass X and y, or over="bounds" with declared bounds')
-        ask = _over_table(X, y, delta, columns)
+
+        def ask(release: Any) -> tuple[float, Kind]:
+            found = audit(release, X, y, delta=delta, **columns)
+            if found.pairs.kind == "estimate":
+                raise InvalidInput("losses of this release are estimates, which bound nothing; choose over bounds")
+            return float(found.losses.max()), found.pairs.kind
+
     else:
         if X is not None or y is not None or columns:
             raise InvalidInput('over="bounds" looks at no table; leave it out, or pass over="table"')
@@ -135,16 +141,6 @@ def calibrate(
     value, lost, kind = _smallest(release, name, float(parameters[name]), wanted, ask)
     note = CHOSEN_BY_TABLE if over == "table" else "A promise to everybody within the declared bounds, in any table."
     return Calibrated(clone(release).set_params(**{name: value}), name, value, lost, delta, kind, over, note)
-
-
-def _over_table(X: Any, y: Any, delta: float, columns: dict[str, Any]) -> Callable[[Any], tuple[float, Kind]]:
-    def ask(release: Any) -> tuple[float, Kind]:
-        found = audit(release, X, y, delta=delta, **columns)
-        if found.pairs.kind == "estimate":
-            raise InvalidInput("losses of this release are estimates, which bound nothing; choose over bounds")
-        return float(found.losses.max()), found.pairs.kind
-
-    return ask
 
 
 def _smallest(

@@ -18,6 +18,7 @@ from perinstance.engines.protocol import TableSweep
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, SteppedSweep
+from perinstance.models.linear.open_people import distinct_rows
 from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.models.smooth.problem import MinimumAudit
 from perinstance.numerics.array_types import Floats
@@ -104,14 +105,6 @@ class WithoutPeople(SteppedSweep):
         return skip
 
 
-def equal_rows(block: Block) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the first of all equal rows, target included, and for each row which of them it is equal to."""
-    rows = np.ascontiguousarray(np.column_stack([block.X, block.y]))
-    texts = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, member = np.unique(texts, return_index=True, return_inverse=True)
-    return first, member
-
-
 def answer_open(
     release: Any, fit: Any, sweep: Any, rows: Block, inside: bool, at: NDArray[np.intp] | None = None
 ) -> People:
@@ -174,7 +167,7 @@ def walk_people(
         better = answer_open(release, fit, sweep, answers.rows, inside, at)
         return answers.with_open(better, better.pairs.epsilon(delta))
     # where many are left open they are often equal: a column of ones that is fitted exactly
-    first, member = equal_rows(answers.rows)
+    first, member = distinct_rows(answers.rows.X, answers.rows.y)
     once = answer_open(release, fit, sweep, answers.rows.picked(first), inside)
     better = People(once.leverage[member], once.residual[member], once.pairs[member])
     return answers.with_open(better, once.pairs.epsilon(delta)[member])

@@ -10,26 +10,11 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perinstance.auditing.deletion_requests import (
-    DeletedTogether,
-    Deletions,
-    Republished,
-    deletions,
-    deletions_together,
-    republished,
-)
+from perinstance.auditing import deletion_requests, rows_again
+from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
 from perinstance.auditing.loss_statistics import Summary, by_group, check_labels, share_above, summary_of
 from perinstance.auditing.map_people import PeopleAnswers
-from perinstance.auditing.realised_losses import Realised, realised
-from perinstance.auditing.rows_again import (
-    RareFeatures,
-    Recheck,
-    RowsBeyond,
-    audited_table,
-    rare_features,
-    recheck,
-    rows_beyond,
-)
+from perinstance.auditing.rows_again import RareFeatures, Realised, Recheck, RowsBeyond
 from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.columns import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
@@ -266,7 +251,7 @@ class Audit:
         if X is None:
             found = analysis.everyone(self.release, self.fit, self.delta, **options)
         else:
-            with audited_table(self, X, y, {"target": target, "ids": ids, "features": features}) as sweep:
+            with rows_again.audited_table(self, X, y, {"target": target, "ids": ids, "features": features}) as sweep:
                 found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
         return found
@@ -294,15 +279,15 @@ class Audit:
 
     def rows_beyond(self, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
         """Count the people of the audited table who lie beyond declared bounds. Confidential."""
-        return rows_beyond(self, x_bound, y_bound, X, y, **columns)
+        return rows_again.rows_beyond(self, x_bound, y_bound, X, y, **columns)
 
     def rare_features(self, X: Any, y: Any = None, *, count: int = 10, **columns: Any) -> tuple[RareFeatures, ...]:
         """Name what is rare about the rows of the most exposed people of the audited table. Confidential."""
-        return rare_features(self, count, X, y, **columns)
+        return rows_again.rare_features(self, count, X, y, **columns)
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""
-        return recheck(self, X, y, **columns)
+        return rows_again.recheck(self, X, y, **columns)
 
     def realised(self, published: Any, X: Any, y: Any = None, *, outsiders: Any = None, **columns: Any) -> Realised:
         """Return what this very output told about each person: ``log q/p`` there, with over without. Confidential.
@@ -311,21 +296,21 @@ class Audit:
         as to ``audit``, and so are ``outsiders``, of whom the output may suggest that they are inside.
         Nothing of it may leave the room: a few people's values undo the noise of the release.
         """
-        return realised(self, published, X, y, outsiders=outsiders, **columns)
+        return rows_again.realised(self, published, X, y, outsiders=outsiders, **columns)
 
     def deletions(self, epsilon: float) -> Deletions:
         """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""
-        return deletions(self, epsilon)
+        return deletion_requests.deletions(self, epsilon)
 
     def deletions_together(
         self, people: Sequence[Any], epsilon: float, X: Any, y: Any = None, **columns: Any
     ) -> DeletedTogether:
         """Return the same for several people (positions or ids), by the exact loss of the group. Confidential."""
-        return deletions_together(self, people, epsilon, X, y, **columns)
+        return deletion_requests.deletions_together(self, people, epsilon, X, y, **columns)
 
     def republished(self, people: Sequence[Any], X: Any, y: Any = None, **columns: Any) -> Republished:
         """Return what publishing again without these people would cost everybody who stays. Confidential."""
-        return republished(self, people, X, y, **columns)
+        return deletion_requests.republished(self, people, X, y, **columns)
 
     def plot(self) -> Figure:
         """Draw the losses (``perinstance.plots``)."""

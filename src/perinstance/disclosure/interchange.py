@@ -22,7 +22,6 @@ import numpy as np
 
 from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
-from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, NORM_UP, PROFILE_UP
 from perinstance.pairs import GaussianShift, LaplaceShift, Pairs
 from perinstance.pairs.arguments import Direction
@@ -68,7 +67,12 @@ def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
     (True, 'upper')
     """
     tail = probability("at", at) * LEFT_OUT
-    last = _last(delta, tail)
+    last = 1.0  # an epsilon beyond which the profile is next to nothing, or does not fall any more
+    while last < LARGEST_EPSILON:
+        here = _stated(delta, last)
+        if here <= tail or here == _stated(delta, 2.0 * last) == _stated(delta, LARGEST_EPSILON):
+            break
+        last *= 2.0
     remainder = max(_stated(delta, last), tail)
     if remainder >= 1.0:
         return GaussianShift([np.inf], "upper")
@@ -76,34 +80,16 @@ def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
     wanted = np.maximum([_stated(delta, e) - remainder for e in edges[:-1].tolist()], 0.0) * BOUND_UP
     ended = np.append(wanted, 0.0) == 0.0  # from there on a promise holds: nothing but the remainder is left
     promise = pairs_of_promise(float(edges[int(np.argmax(ended))]), remainder, 1)
-    shift = _smallest_shift(edges[1:], wanted)
-    if not np.isfinite(shift):
-        return promise
-    found = Dominated([shift], [0.0], [remainder])
-    return min((found, promise), key=lambda pairs: float(pairs.epsilon(at)[0]))
-
-
-def _smallest_shift(epsilons: Floats, wanted: Floats) -> float:
-    """Return the smallest distance, rounded up, whose profile is as high as wanted everywhere."""
-    low, high = np.zeros(len(wanted)), np.full(len(wanted), LARGEST_DISTANCE)
+    epsilons, low, high = edges[1:], np.zeros(len(wanted)), np.full(len(wanted), LARGEST_DISTANCE)
     if not (GaussianShift(high).delta(epsilons) >= wanted * PROFILE_UP).all():
-        return math.inf
-    for _ in range(HALVINGS):
+        return promise
+    for _ in range(HALVINGS):  # the smallest distance, rounded up, whose profile is as high as wanted everywhere
         middle = 0.5 * (low + high)
         enough = GaussianShift(middle).delta(epsilons) >= wanted * PROFILE_UP
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return float(np.where(wanted > 0.0, high, 0.0).max())
-
-
-def _last(delta: Callable[[float], float], tail: float) -> float:
-    """Return an epsilon beyond which the profile is next to nothing, or does not fall any more."""
-    last = 1.0
-    while last < LARGEST_EPSILON:
-        here = _stated(delta, last)
-        if here <= tail or here == _stated(delta, 2.0 * last) == _stated(delta, LARGEST_EPSILON):
-            return last
-        last *= 2.0
-    return last
+    shift = float(np.where(wanted > 0.0, high, 0.0).max())
+    found = Dominated([shift], [0.0], [remainder])
+    return min((found, promise), key=lambda pairs: float(pairs.epsilon(at)[0]))
 
 
 def _stated(delta: Callable[[float], float], epsilon: float) -> float:

@@ -235,7 +235,18 @@ def release_of(published: Any) -> tuple[Any, str]:
 
 def _row(x: Any, mechanism: Any, release: Any, published: Any) -> Any:
     """Return the person's numbers, by name where they have names; a missing cell may be where the release promises."""
-    x = _in_order(x, getattr(published, "features", getattr(published, "feature_names_in_", None)))
+    names = getattr(published, "features", getattr(published, "feature_names_in_", None))
+    table = hasattr(x, "columns")  # a table of one row; else a mapping, or a pandas Series
+    labels = (getattr(x, "column_names", None) or list(x.columns)) if table else x.keys() if hasattr(x, "keys") else ()
+    own = {label: at for at, label in enumerate(labels) if isinstance(label, str)}
+    if own and names is None and isinstance(x, Mapping):
+        raise InvalidInput("the model does not name its features; pass the row as numbers in their order")
+    if own:  # a row without names is in the model's order already
+        x = list(x.values()) if isinstance(x, Mapping) else np.asarray(x).ravel()
+    if own and names is not None:
+        if len(own) != len(x) or sorted(own) != sorted(names):
+            raise InvalidInput(f"the row must have the {len(names)} features of the model, by their names")
+        x = [x[own[name]] for name in names]
     try:
         row = np.asarray(x, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -246,23 +257,6 @@ def _row(x: Any, mechanism: Any, release: Any, published: Any) -> Any:
     if len(row) != expected:
         raise InvalidInput(f"the release has {expected} features, the row {len(row)}; pass those of the model")
     return row
-
-
-def _in_order(x: Any, names: Any) -> Any:
-    """Return a row's cells in the order of the model's names; a row without names is in that order already."""
-    table = hasattr(x, "columns")  # a table of one row; else a mapping, or a pandas Series
-    labels = (getattr(x, "column_names", None) or list(x.columns)) if table else x.keys() if hasattr(x, "keys") else ()
-    own = {label: at for at, label in enumerate(labels) if isinstance(label, str)}
-    if not own:
-        return x
-    if names is None and isinstance(x, Mapping):
-        raise InvalidInput("the model does not name its features; pass the row as numbers in their order")
-    cells = list(x.values()) if isinstance(x, Mapping) else np.asarray(x).ravel()
-    if names is None:
-        return cells
-    if len(own) != len(cells) or sorted(own) != sorted(names):
-        raise InvalidInput(f"the row must have the {len(names)} features of the model, by their names")
-    return [cells[own[name]] for name in names]
 
 
 def _target(y: Any) -> float:

@@ -102,6 +102,14 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         known = {str(about): PublishedInference.from_json(one, d + 1) for about, one in uncertain}
     except (AttributeError, KeyError, TypeError, ValueError):
         raise _unusable("its standard errors cannot be read") from None
+    recipe = None
+    if document["recipe"] is not None:
+        try:  # it must make as many numbers of a row as the model has coefficients
+            recipe = Recipe.from_dict(document["recipe"])
+            made = d if recipe.columns is None else len(recipe.get_feature_names_out())
+        except (InvalidInput, TypeError, ValueError):
+            raise _unusable("its recipe cannot be read") from None
+        _require(made == d, "its recipe makes more or fewer numbers than it has features")
     return PublishedModel(
         document=dict(document),
         method=document["method"],
@@ -111,7 +119,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         target=document["target"],
         features=None if features is None else tuple(features),
         n_features=d,
-        recipe=_recipe(document["recipe"], d),
+        recipe=recipe,
         numbers=_published(document["model"], d),
         grid=float(document["grid"]),
         version=document["perinstance"],
@@ -147,27 +155,16 @@ def _bound_of(record: Mapping[str, Any], name: str) -> Any:
     value: Any = record.get(name)
     if name == "y_bound" and name not in record:
         return None
-    if isinstance(value, list) and value and all(is_number(one) or _is_range(one) for one in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(
+            len(one) == 2 and all(map(is_number, one)) if isinstance(one, list) else is_number(one) for one in value
+        )
+    ):
         return tuple(tuple(one) if isinstance(one, list) else one for one in value)
     _require(is_number(value) and value > 0, f"{name} is missing or is neither a number > 0 nor a range")
     return float(value)
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
-
-
-def _recipe(record: Mapping[str, Any] | None, d: int) -> Recipe | None:
-    """Read the recipe, which must make as many numbers of a row as the model has coefficients."""
-    if record is None:
-        return None
-    try:
-        recipe = Recipe.from_dict(record)
-        made = d if recipe.columns is None else len(recipe.get_feature_names_out())
-    except (InvalidInput, TypeError, ValueError):
-        raise _unusable("its recipe cannot be read") from None
-    _require(made == d, "its recipe makes more or fewer numbers than it has features")
-    return recipe
 
 
 def _published(record: Mapping[str, Any], d: int) -> PublishedNumbers:

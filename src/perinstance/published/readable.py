@@ -77,7 +77,19 @@ def readable_model(model: PublishedModel) -> ReadableModel:
         unit = f"log odds of {str(numbers.classes[-1])!r}" if len(numbers.classes) == 2 else "scores"
     elif numbers.link == "log":
         unit = "on the log scale"
-    found, why = _inference(model)
+    found: Inference | None = None
+    questions: tuple[About, ...] = ("population", "table")
+    for question in questions:
+        try:
+            found = model.inference(question)
+            break
+        except InvalidInput as refusal:
+            why = f"No intervals: {refusal}."
+    promise = "none to everybody; each person's loss is a matter of their row"
+    if model.promise is not None:
+        neighbours = (model.document.get("promise") or {}).get("neighbours", NEIGHBOURS)
+        epsilon, delta = map(declared_text, model.promise)
+        promise = f"(ε, δ) = ({epsilon}, {delta}), for everybody; neighbours: {neighbours}"
     factors, coefs, lines = list(_factors(model)), np.atleast_2d(numbers.coef), []
     where = "where every column is 0" if recipe is None else "at the middle of every range, no word"
     for k, (coef, constant) in enumerate(zip(coefs, np.ravel(numbers.intercept), strict=True)):
@@ -94,23 +106,12 @@ def readable_model(model: PublishedModel) -> ReadableModel:
     return ReadableModel(
         method=model.method,
         target=f"{target} ({unit})" if unit else target,
-        promise=_promise(model),
+        promise=promise,
         coefficients=tuple(lines),
         intervals=why if found is None else f"Intervals are about {ABOUT[found.about]}; they belong to {about}",
         bounds=_bounds(model),
         example=_example(lines, factors, target, unit),
     )
-
-
-def _inference(model: PublishedModel) -> tuple[Inference | None, str]:
-    """Return intervals about people like these, or else about the table; or why there are none."""
-    questions: tuple[About, ...] = ("population", "table")
-    for question in questions:
-        try:
-            return model.inference(question), ""
-        except InvalidInput as refusal:
-            why = f"No intervals: {refusal}."
-    return None, why
 
 
 def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
@@ -138,14 +139,6 @@ def _factor(kind: ColumnKind, k: int) -> tuple[float, str]:
     if isinstance(kind, DeclaredCategories):
         return 1.0, "if so" if k < len(kind.words) else "if any other word"
     return 1.0, "if yes" if isinstance(kind, DeclaredYesNo) else f"per 1 {kind.rules.unit}".rstrip()
-
-
-def _promise(model: PublishedModel) -> str:
-    if model.promise is None:
-        return "none to everybody; each person's loss is a matter of their row"
-    neighbours = (model.document.get("promise") or {}).get("neighbours", NEIGHBOURS)
-    epsilon, delta = map(declared_text, model.promise)
-    return f"(ε, δ) = ({epsilon}, {delta}), for everybody; neighbours: {neighbours}"
 
 
 def _bounds(model: PublishedModel) -> str:

@@ -217,8 +217,8 @@ def plane(shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name:
         inside = (curve.x >= x.low) & (curve.x <= x.high) & (curve.y >= y.low) & (curve.y <= y.high)
         points = [(x(a), y(b)) for a, b in zip(curve.x[inside], curve.y[inside], strict=True)]
         drawing.path(points, "contour")
-        for place in (0.5, 0.25, 0.75, 0.1, 0.9) if len(points) > 1 else ():  # the first where nothing is covered
-            px, py = points[int(place * (len(points) - 1))]
+        for part in (0.5, 0.25, 0.75, 0.1, 0.9) if len(points) > 1 else ():  # the first where nothing is covered
+            px, py = points[int(part * (len(points) - 1))]
             if drawing.free_text(px + 4, py - 4, f"ε = {curve.name}", "note halo", "start"):
                 break
     return drawing.markup()

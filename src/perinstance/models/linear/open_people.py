@@ -87,11 +87,11 @@ class PeopleBounds:
 
 def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
     """Answer for rows X, y, of the data (``inside``) or not; rows that are equal bit by bit are answered once."""
-    first, place = _distinct_rows(X, y)
+    first, place = distinct_rows(X, y)
     return _answered(fit, sweep, X[first], y[first], inside, floor).picked(place)
 
 
-def _distinct_rows(X: Floats, y: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def distinct_rows(X: Floats, y: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return positions of distinct rows of (X, y), and for each row which of them it is."""
     rows = np.column_stack([X, y])
     bits = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
