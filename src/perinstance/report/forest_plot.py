@@ -11,8 +11,7 @@ import math
 from markupsafe import Markup, escape
 
 from perinstance.inference.table import ABOUT, LEVEL, Inference
-from perinstance.report.page import own_text
-from perinstance.report.svg import LETTER, WIDTH, Drawing, clean
+from perinstance.report.svg import LETTER, WIDTH, Drawing, clean, own_text
 
 ROW = 46.0  #: from one coefficient to the next
 EDGE = 10.0

@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -16,6 +15,7 @@ from markupsafe import Markup
 
 from perinstance.errors import InvalidInput
 from perinstance.report.redaction import SHARED
+from perinstance.report.svg import own_text
 from perinstance.report.words import versions
 
 
@@ -88,11 +88,6 @@ class Page:
         # The policy allows exactly this style sheet and nothing else.
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         return pages.get_template("page.html.j2").render(c=self, style=Markup(style), style_hash=Markup(digest))
-
-
-def own_text(name: str) -> str:
-    """Return a file of this folder: the template, the style sheet."""
-    return resources.files("perinstance.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_page(path: str | os.PathLike[str], page: str) -> Path:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
@@ -30,6 +31,11 @@ def clean(text: str, longest: int = 60) -> str:
     """Make a name fit to be shown: no control characters, no direction marks, not endless."""
     text = _DIRECTION_MARKS.sub("", _FORBIDDEN.sub("�", text[: longest + 1]))
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def own_text(name: str) -> str:
+    """Return a file of this folder: the template, the style sheet."""
+    return resources.files("perinstance.report").joinpath(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
