@@ -74,7 +74,12 @@ def compare_accuracy(
     """
     from sklearn.base import clone, is_classifier
 
-    rows, targets = np.asarray(_in_fitted_order(release, X), dtype=np.float64), np.asarray(y)
+    names, frame = getattr(release, "feature_names_in_", None), nw.from_native(X, eager_only=True, pass_through=True)
+    if names is not None and isinstance(frame, nw.DataFrame):  # bounds are declared in the order of the release's fit
+        if sorted(frame.columns) != sorted(map(str, names)):
+            raise InvalidTable("the table has other columns than the release was fitted with; pass those of its fit")
+        X = frame.select(list(map(str, names))).to_numpy()
+    rows, targets = np.asarray(X, dtype=np.float64), np.asarray(y)
     if not is_whole(parts) or parts < 2:
         raise InvalidInput(f"parts must be a whole number >= 2, got {parts!r}; try parts=5")
     if rows.ndim != 2 or targets.shape != (len(rows),) or len(rows) < 2 * parts:
@@ -98,16 +103,6 @@ def compare_accuracy(
             wrong[line, k] = np.mean(miss)
     mean = wrong.mean(axis=1) if classes else np.sqrt(wrong.mean(axis=1))
     return AccuracyComparison(MEASURES[classes], float(mean[0]), float(mean[1]), float(mean[2]), int(parts))
-
-
-def _in_fitted_order(release: Any, X: Any) -> Any:
-    """Return the columns in the order of the release's ``fit`` where both have names: bounds are declared in it."""
-    names, frame = getattr(release, "feature_names_in_", None), nw.from_native(X, eager_only=True, pass_through=True)
-    if names is None or not isinstance(frame, nw.DataFrame):
-        return X
-    if sorted(frame.columns) != sorted(map(str, names)):
-        raise InvalidTable("the table has other columns than the release was fitted with; pass those of its fit")
-    return frame.select(list(map(str, names))).to_numpy()
 
 
 def _without_privacy(release: Any) -> Any:

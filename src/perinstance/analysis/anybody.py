@@ -14,11 +14,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.analysis import noisy_mean
 from perinstance.analysis.anybody_linear import JoiningPeople, linear_bracket
 from perinstance.analysis.anybody_smooth import is_smooth, smooth_bracket
 from perinstance.analysis.branch_and_bound import Bracket
-from perinstance.analysis.declared_bounds import DeclaredBounds, declared_bounds_of, setting_of
+from perinstance.analysis.declared_bounds import (
+    DeclaredBounds,
+    declared_bounds_of,
+    farthest,
+    is_mean,
+    mean_loss,
+    setting_of,
+)
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
@@ -78,7 +84,7 @@ def everyone(
     if tolerance is not None and not 0 < tolerance < np.inf:
         raise InvalidInput(f"tolerance must be a number > 0, got {tolerance:g}; try tolerance=1e-3")
     notes: tuple[str, ...] = ()
-    if noisy_mean.is_mean(release):
+    if is_mean(release):
         bounds = declared_bounds_of(x_bound, 0.0, len(fit.theta), domain)  # there is no target
         found = _mean(release, fit, delta, bounds)
     elif is_smooth(release, fit):
@@ -105,15 +111,15 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
     """Answer for a noisy mean or sum."""
     summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
-    x = noisy_mean.farthest(release, centre, bounds.x, bounds.domain)
+    x = farthest(release, centre, bounds.x, bounds.domain)
     rows = most_rows(release)
     size = 1.0 if summed else fit.n_people + rows
     with np.errstate(over="ignore", invalid="ignore"):
         move = (x - centre) * rows / size
         # a mean is known to a few units of itself, and so is the difference from it
         found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) * rows / size)
-        upper, sure = noisy_mean.loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
+        upper, sure = mean_loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
         code = charge(math.hypot(*move), math.hypot(*(found.value - np.abs(move)))).kind_code
     kind = weakest(weakest_of_codes(code), upper.kind)
-    attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).attained * (1 - PROMISED)
+    attained = upper.epsilon if kind == "exact" else mean_loss(release, sure, delta).attained * (1 - PROMISED)
     return Bracket(upper.epsilon, attained, x, 0.0, kind)

@@ -154,27 +154,32 @@ def linear_bracket(people: JoiningPeople, tolerance: float | None) -> Bracket:
     if tolerance is None:
         tolerance = 1e-5 if setting.mechanism.family == "posterior" else 1e-3
     if not setting.proper:
-        open_row = _undetermined_row(people)
-        if open_row is not None:
-            return Bracket(np.inf, np.inf, open_row, bounds.y, "exact")
+        fit, d = people.fit, setting.n_features
+        if fit.penalty[:d].any():
+            raise NumericalTrouble(
+                "the penalty is so small beside the data that float64 lost it in some direction, where somebody's loss "
+                "may be as large as any number; use a larger alpha, or scale the columns by public constants"
+            )
+        # rows of the domain are combinations of those with one feature, so these decide, and without rounding, whether
+        # one has a part in a direction that neither data nor penalty determine
+        rows = np.vstack([np.zeros(d), np.diag(np.broadcast_to(bounds.x, d))])
+        outside = ~fit.span.contains(rows, fit.fit_intercept)
+        if outside.any():
+            return Bracket(np.inf, np.inf, rows[int(np.argmax(outside))], bounds.y, "exact")
     found = people.best_of(np.zeros((1, setting.n_features)))
     alone = not bounds.x.any()  # one row only
     if alone:
         found = replace(found, upper=found.attained)
+    elif bounds.domain == "box":
+        found = _box(people, found, tolerance)
     else:
-        found = (_ball if bounds.domain == "ball" else _box)(people, found, tolerance)
+        region = ellipsoid(np.full(setting.n_features, float(bounds.x[0])), setting.mechanism.fit_intercept)
+        cells = grid(np.linspace(-1, 1, 65), np.linspace(0, 1, 2))
+        found = search(people.landscape(region), cells, found, tolerance=tolerance)
     kind = people.pairs(found.where[None]).kind
     # a loss that rounding may have raised is not attained
     attained, y = found.attained if kind == "exact" else 0.0, float(people.worst_y(found.where[None])[0])
     return Bracket(found.upper, attained, found.where, y, kind if alone else "upper")
-
-
-def _ball(people: JoiningPeople, start: Found, tolerance: float) -> Found:
-    """Search the slices of a ball."""
-    setting = people.setting
-    region = ellipsoid(np.full(setting.n_features, float(people.bounds.x[0])), setting.mechanism.fit_intercept)
-    cells = grid(np.linspace(-1, 1, 65), np.linspace(0, 1, 2))
-    return search(people.landscape(region), cells, start, tolerance=tolerance)
 
 
 def _box(people: JoiningPeople, start: Found, tolerance: float) -> Found:
@@ -231,19 +236,3 @@ def _leading_term_ascent(setting: Setting, x: Floats, bounds: DeclaredBounds) ->
         x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
         f, step = np.where(better, f_trial, f), step * np.where(better, 1.5, 0.5)
     return x
-
-
-def _undetermined_row(people: JoiningPeople) -> Floats | None:
-    """Return a row of the domain with a part in a direction that neither data nor penalty determine; None: no row has.
-
-    The rows of the domain are combinations of those with one feature, so these decide, and without rounding.
-    """
-    fit, d = people.fit, people.setting.n_features
-    if fit.penalty[:d].any():
-        raise NumericalTrouble(
-            "the penalty is so small beside the data that float64 lost it in some direction, where somebody's loss may "
-            "be as large as any number; use a larger alpha, or scale the columns by public constants"
-        )
-    rows = np.vstack([np.zeros(d), np.diag(np.broadcast_to(people.bounds.x, d))])
-    outside = ~fit.span.contains(rows, fit.fit_intercept)
-    return rows[int(np.argmax(outside))] if outside.any() else None

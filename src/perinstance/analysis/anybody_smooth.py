@@ -51,9 +51,19 @@ def is_smooth(release: Any, fit: Any) -> bool:
 
 def smooth_bracket(release: Any, fit: Any, delta: float, bounds: DeclaredBounds, sweep: Sweep | None) -> Bracket:
     """Return an epsilon for everybody in the domain, and somebody who comes close."""
-    if sweep is not None:
-        fit = _with_certificates(fit, sweep)
     model = fit.model
+    if sweep is not None:  # data that the model was not fitted on is refused
+        coded = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
+        here, objective = model.fit, model.fit.objective
+        if sweep.n_features + int(objective.fit_intercept) != len(here.theta):
+            raise InvalidInput(f"the model was fitted on another number of features than {sweep.n_features}")
+        s: Slopes = coded.fold(partial(slopes, objective=objective, theta=here.theta))
+        moved = model.outside.around.norm(s.gradient + objective.times(here.n) * objective.penalty_slope(here.theta))
+        if s.n != here.n or not moved <= 1e-6 * (1 + np.sqrt(np.abs(here.value))) + 2 * here.decrement:
+            raise InvalidInput("this is not the table that the model was fitted on; pass the one that was audited")
+        if model.outside.hessian_bounds is None:  # the fit has no certificates
+            model = prepare(coded, here, model.precision, "upper")
+            fit = replace(fit, model=model)
     side, objective = model.outside, model.fit.objective
     if side.hessian_bounds is None or not np.isfinite(objective.loss.concordance):
         raise InvalidInput(
@@ -100,23 +110,6 @@ def smooth_bracket(release: Any, fit: Any, delta: float, bounds: DeclaredBounds,
 
 def _epsilon(distance: float, delta: float) -> float:
     return float(shift_upper(np.array([distance]), delta)[0])
-
-
-def _with_certificates(fit: Any, sweep: Sweep) -> Any:
-    """Refuse data that the model was not fitted on; fold for the certificates where the fit has none."""
-    model = fit.model
-    coded = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
-    here, objective = model.fit, model.fit.objective
-    if sweep.n_features + int(objective.fit_intercept) != len(here.theta):
-        raise InvalidInput(f"the model was fitted on another number of features than {sweep.n_features}")
-    s: Slopes = coded.fold(partial(slopes, objective=objective, theta=here.theta))
-    gradient = s.gradient + objective.times(here.n) * objective.penalty_slope(here.theta)
-    moved = model.outside.around.norm(gradient)
-    if s.n != here.n or not moved <= 1e-6 * (1 + np.sqrt(np.abs(here.value))) + 2 * here.decrement:
-        raise InvalidInput("this is not the table that the model was fitted on; pass the one that was audited")
-    if model.outside.hessian_bounds is not None:
-        return fit
-    return replace(fit, model=prepare(coded, here, model.precision, "upper"))
 
 
 def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> tuple[float, Floats]:

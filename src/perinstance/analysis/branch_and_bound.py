@@ -86,17 +86,12 @@ def search(
             break
         for axis, geometric in enumerate(landscape.geometric):
             if geometric is not None:
-                cells = _halved(cells, axis, geometric)
+                low, high = cells[2 * axis], cells[2 * axis + 1]
+                left, right = cells.copy(), cells.copy()
+                left[2 * axis + 1] = right[2 * axis] = np.sqrt(low * high) if geometric else 0.5 * (low + high)
+                cells = np.concatenate([left, right], axis=1)
     rest = float(loss_upper(family, landscape.parameters(cells), delta).max()) if cells.shape[1] else 0.0
     return replace(best, upper=max(settled, rest, best.attained))
-
-
-def _halved(cells: Floats, axis: int, geometric: bool) -> Floats:
-    low, high = cells[2 * axis], cells[2 * axis + 1]
-    middle = np.sqrt(low * high) if geometric else 0.5 * (low + high)
-    left, right = cells.copy(), cells.copy()
-    left[2 * axis + 1], right[2 * axis] = middle, middle
-    return np.concatenate([left, right], axis=1)
 
 
 def grid(*edges: Floats) -> Floats:

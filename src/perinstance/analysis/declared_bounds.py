@@ -1,9 +1,10 @@
-"""What an analysis is asked about: bounds that somebody declares, and a release of a linear model with its fit."""
+"""What an analysis is asked about: declared bounds, a release of a linear model with its fit, a noisy mean or sum."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,9 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.linear.ridge import DualFit, LinearFit, by_columns
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import INTO_BALL
+from perinstance.numerics.rounding import INTO_BALL, NORM_UP, SMALLEST, UNIT
+from perinstance.pairs import GaussianShift, LaplaceShift
+from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.release import Mechanism, Release, mechanism_of
 
 Shape = Literal["ball", "box"]
@@ -92,3 +95,55 @@ def setting_of(release: Release, fit: Any) -> Setting:
     G = (K @ K if mechanism.precision is None else K @ mechanism.precision @ K) / mechanism.scale**2
     length = float(np.linalg.norm(fit.factor.R @ theta))
     return Setting(mechanism, theta, K, G, fit.rank == len(theta), float(fit.error), length, fit.n_features)
+
+
+def is_mean(release: Release) -> bool:
+    """Tell whether this is a noisy mean or sum."""
+    return mechanism_of(release).moved in ("mean", "sum")
+
+
+def farthest(release: Release, centre: Floats, bounds: Floats, domain: str) -> Floats:
+    """Return the x of the domain that is farthest from the centre in the norm that the noise counts.
+
+    From the mean m that is, in the l2 norm, ``B + ||m||`` (a ball) or ``||(B_j + |m_j|)_j||`` (a box), in the l1 norm
+    ``B sqrt(d) + |m|_1`` or ``sum_j (B_j + |m_j|)``. All of them are attained.
+    """
+    away = np.where(centre > 0, -1.0, 1.0)
+    if domain == "box":
+        return away * bounds
+    if release.mechanism().noise == "laplace":
+        return away * bounds[0] / np.sqrt(len(centre))
+    length = math.hypot(*centre.tolist())  # which neither overflows nor underflows on the way
+    return -centre / length * bounds[0] if length > 0 else np.eye(len(centre))[0] * bounds[0]
+
+
+class MeanLoss(NamedTuple):
+    """Epsilon of a movement of the mean or sum, rounded up; an upper bound where it is beyond the range of floats."""
+
+    epsilon: float
+    attained: float  #: not above the true loss, up to rounding
+    kind: Kind
+
+
+def mean_loss(release: Release, move: Floats, delta: float) -> MeanLoss:
+    """Return epsilon of a movement of the mean or sum.
+
+    Somebody who joins n people moves their mean by ``(x - mean)/(n + 1)`` and their sum by x. With noise of scale s the
+    distance is the l1 norm (Laplace noise) or the l2 norm (Gaussian noise) of that over s. Under Laplace noise on
+    several columns the loss of a distance is an upper bound; what is lost at least is what the column that moves most
+    gives away by itself.
+    """
+    mechanism = release.mechanism()
+    laplace, sizes = mechanism.noise == "laplace", np.abs(move).tolist()
+    length = sum(sizes) if laplace else math.hypot(*sizes)
+    slack = NORM_UP + len(sizes) * UNIT
+    pair = LaplaceShift if laplace else GaussianShift
+
+    def epsilon(size: float) -> float:
+        distance = size / mechanism.scale * slack
+        return float(pair([max(distance, SMALLEST) if size > 0 else distance]).epsilon(delta)[0])
+
+    found = epsilon(length)
+    if laplace and sum(size > 0 for size in sizes) > 1:
+        return MeanLoss(found, epsilon(max(sizes)), "upper")
+    return MeanLoss(found, found, "exact" if math.isfinite(found) else "upper")

@@ -213,7 +213,12 @@ def _jacobi(A: list[list[Ball]], v: list[Ball]) -> tuple[list[Ball], list[Ball]]
                 if not abs(A[i][j]) > least:
                     continue
                 done = False
-                c, s = _rotation(A[i][i], A[i][j], A[j][j])
+                # cosine and sine of the rotation that makes [[A_ii, A_ij], [A_ij, A_jj]] diagonal
+                t = (A[j][j] - A[i][i]) / (2 * A[i][j])
+                tangent = (1 / (abs(t) + (1 + t * t).sqrt())).mid()
+                tangent = -tangent if t < 0 else tangent
+                c = (1 + tangent * tangent).rsqrt().mid()
+                s = (tangent * c).mid()
                 for row in A:
                     row[i], row[j] = (c * row[i] - s * row[j]).mid(), (s * row[i] + c * row[j]).mid()
                 A[i], A[j] = (
@@ -224,12 +229,3 @@ def _jacobi(A: list[list[Ball]], v: list[Ball]) -> tuple[list[Ball], list[Ball]]
         if done:
             break
     return [A[i][i] for i in range(n)], v
-
-
-def _rotation(a: Ball, b: Ball, c: Ball) -> tuple[Ball, Ball]:
-    """Return cosine and sine of the rotation that makes ``[[a, b], [b, c]]`` diagonal."""
-    t = (c - a) / (2 * b)
-    tangent = (1 / (abs(t) + (1 + t * t).sqrt())).mid()
-    tangent = -tangent if t < 0 else tangent
-    cosine = (1 + tangent * tangent).rsqrt().mid()
-    return cosine, (tangent * cosine).mid()

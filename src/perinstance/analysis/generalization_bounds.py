@@ -91,13 +91,34 @@ def generalization(
             f"epsilon and epsilon_target must be about the same data sets, got {len(eps)}, {len(target)}"
         )
     same = epsilon_target is None and w is None
-    per_set = _conditional(eps, target, w, delta, distinct=epsilon_target is None and not population)
-    n = len(per_set)
-    with np.errstate(over="ignore", invalid="ignore"):  # (E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)
+    n, k = eps.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        # E_D[e^eps] E_D'[e^eps] - 1 + delta + E_D[e^eps] E_D' delta of each data set
+        E1, E2 = np.exp(eps), np.exp(target)
+        here = E1.mean(axis=1)
+        product = here * (E2 if w is None else w * E2).mean(axis=1)
+        if epsilon_target is None and not population and k > 1:  # z' and z'' are different people: no pairs (i, i)
+            diagonal = (E1**2 if w is None else w * E1**2).sum(axis=1)
+            product = (product * k**2 - diagonal) / (k * (k - 1))
+        per_set = product - 1 + delta + here * delta * (1.0 if w is None else w.mean(axis=1))
+        # infinite losses are not differences of infinities; people of weight zero do not count in the target
+        per_set = np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
+        # (E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)
         there = (np.exp(2 * target) * (1.0 if w is None else w)).mean()
         simple = float(0.5 * (np.exp(2 * eps).mean() + there) - 1 + delta * (1 + np.exp(eps).mean()))
     error = float(per_set.std(ddof=1) / n**0.5) if n > 1 and not population else np.nan
-    variation, kind = _variation(tv, tv_target, w, eps.shape), weakest("upper" if population else "estimate", kind)
+    variation, kind = None, weakest("upper" if population else "estimate", kind)
+    if tv is not None:
+        mine = _shaped("tv", tv, eps.shape)
+        other = mine if tv_target is None else real_values("tv_target", tv_target)
+        for name, values in (("tv", mine), ("tv_target", other)):
+            if not ((values >= 0) & (values <= 1)).all():
+                raise InvalidInput(f"{name} must lie in [0, 1]; pass pairs.tv()")
+        # with weights E_D[w] TV' + E_D[w TV'']
+        there = other if w is None else w * mine
+        variation = float((mine.mean(axis=1) * (1.0 if w is None else w.mean(axis=1))).mean() + there.mean())
+    elif tv_target is not None:
+        raise InvalidInput("tv_target needs tv: the total variations of the people of the data")
     assumptions = (
         "the loss function has values in [0, 1]",
         "the data set is drawn independently from one distribution" + ("" if same else "; the target from another"),
@@ -105,38 +126,6 @@ def generalization(
     )
     error = 0.0 if population else error
     return GeneralizationBound(float(per_set.mean()), simple, variation, error, n, eps.shape[1], kind, assumptions)
-
-
-def _conditional(eps: Floats, target: Floats, w: Floats | None, delta: float, *, distinct: bool) -> Floats:
-    """``E_D[e^eps] E_D'[e^eps] - 1 + delta + E_D[e^eps] E_D' delta`` of each data set; inf where a loss is infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        E1, E2 = np.exp(eps), np.exp(target)
-        here = E1.mean(axis=1)
-        there = E2.mean(axis=1) if w is None else (w * E2).mean(axis=1)
-        product = here * there
-        k = eps.shape[1]
-        if distinct and k > 1:  # z' and z'' are different people: leave the pairs (i, i) out
-            diagonal = (E1**2 if w is None else w * E1**2).sum(axis=1)
-            product = (here * there * k**2 - diagonal) / (k * (k - 1))
-        mass = 1.0 if w is None else w.mean(axis=1)
-        per_set = product - 1 + delta + here * delta * mass
-        # infinite losses are not differences of infinities; people of weight zero do not count in the target
-        return np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
-
-
-def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | None, shape: tuple) -> float | None:
-    if tv is None:
-        if tv_target is not None:
-            raise InvalidInput("tv_target needs tv: the total variations of the people of the data")
-        return None
-    here = _shaped("tv", tv, shape)
-    there = here if tv_target is None else real_values("tv_target", tv_target)
-    for name, values in (("tv", here), ("tv_target", there)):
-        if not ((values >= 0) & (values <= 1)).all():
-            raise InvalidInput(f"{name} must lie in [0, 1]; pass pairs.tv()")
-    if w is not None:  # E_D[w] TV' + E_D[w TV'']
-        return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
-    return float(here.mean() + there.mean())
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:

@@ -83,18 +83,16 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> C
         raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
     before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
     after = np.concatenate([np.cumsum(eps[::-1])[::-1][1:], [0.0]])
-    forward, backward = (_weighted(deltas, w) for w in (before, after))
+    ends = []
+    for weights in (before, after):  # sum delta_i e^{w_i}, rounded up
+        with np.errstate(over="ignore", invalid="ignore"):
+            sum_ = float(np.sum(np.where(deltas > 0, deltas * np.exp(weights), 0.0)))
+        # adding n losses up to w loses n u of w, which the exponential loses w times
+        up = 1 + ADDITION * (len(deltas) + 1) * (1 + min(float(weights.max(initial=0.0)), EXPONENT))
+        ends.append(min(sum_ * up, 1.0))
     # one addition each: the sum of the losses is rounded up
     total = float(eps.sum()) * (1 + ADDITION * len(eps))
-    return Chain(total, max(forward, backward), forward, backward, weakest("upper", kind))
-
-
-def _weighted(deltas: Floats, weights: Floats) -> float:
-    """``sum delta_i e^{w_i}``, rounded up: what adding n losses up to w loses of w, the exponential loses n w times."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(np.sum(np.where(deltas > 0, deltas * np.exp(weights), 0.0)))
-    up = 1 + ADDITION * (len(deltas) + 1) * (1 + min(float(weights.max(initial=0.0)), EXPONENT))
-    return min(total * up, 1.0)
+    return Chain(total, max(ends), ends[0], ends[1], weakest("upper", kind))
 
 
 def chain(pairs: Pairs, delta: float) -> Chain:

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.analysis import noisy_mean
 from perinstance.analysis.branch_and_bound import Found, grid, objective_pairs, search
-from perinstance.analysis.declared_bounds import declared_bound, ridge_mechanism
+from perinstance.analysis.declared_bounds import declared_bound, farthest, is_mean, mean_loss, ridge_mechanism
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
@@ -161,7 +160,7 @@ def worst_case_dp(
     regression has no finite statement: the residual grows like sqrt(n). Of d, the number of features, only one or more
     than one matters.
     """
-    if noisy_mean.is_mean(release):
+    if is_mean(release):
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
     if mechanism_of(release).promises:  # AdaOPS, AdaSSP: the statement is what they are made for
         delta, nobody = float(delta_array(delta, 1, zero=False)), np.zeros(2 if d is None else int(d))
@@ -184,15 +183,15 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
     delta = float(delta_array(delta, 1, zero=False))
     bounds = np.array([declared_bound("x_bound", x_bound)])
     k = most_rows(release)
-    row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
+    row = -farthest(release, np.full(d, -1.0), bounds, "ball")
     notes: tuple[str, ...] = (_one_person(release), f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
     if release.mechanism().moved == "sum":
-        most = noisy_mean.loss(release, row * k, delta)
+        most = mean_loss(release, row * k, delta)
         return WorstCase(most.epsilon, most.attained, delta, n, 0 * row, 0.0, -row, 0.0, most.kind, notes)
     if not n:
         notes = (*notes, "infinite: the mean of nobody is not defined; declare how many people there are")
         return WorstCase(np.inf, np.inf, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
-    most = noisy_mean.loss(release, row * k / ((n + k) / 2), delta)
+    most = mean_loss(release, row * k / ((n + k) / 2), delta)
     return WorstCase(most.epsilon, most.attained, delta, n, row, 0.0, -row, 0.0, most.kind, notes)
 
 
@@ -256,9 +255,15 @@ def _supremum(
     region = Region(mechanism, int(n or 0), x_bound, y_bound, t, target.y, delta, flat, shorter)
     found = region.supremum(1e-5 if flat and not shorter else 1e-3)
     row, t = _witness(region, found, unit), float(found.where[2])
-    attained = found.attained if mechanism.precision is None else _attained(region, row, t * unit)
+    attained, x = found.attained, t * unit
+    if mechanism.precision is not None:  # the loss of x who joins the witness: A is no multiple of the identity
+        H = region.n * np.outer(row, row) + mechanism.alpha * np.eye(len(row))
+        theta = np.linalg.solve(H, region.n * row * region.y_bound)
+        move = np.linalg.solve(H + np.outer(x, x), x) * (region.target_y + abs(x @ theta))
+        distance = np.sqrt(move @ mechanism.precision @ move) / mechanism.scale
+        attained = float(GaussianShift(distance).epsilon(region.delta)[0])
     row_y, target_y = -target.sign * y_bound, target.sign * target.y
-    return WorstCase(found.upper, attained, delta, n, row, row_y, t * unit, target_y, "upper", assumptions)
+    return WorstCase(found.upper, attained, delta, n, row, row_y, x, target_y, "upper", assumptions)
 
 
 def _witness(region: Region, found: Found, unit: Floats) -> Floats:
@@ -277,13 +282,3 @@ def _witness(region: Region, found: Found, unit: Floats) -> Floats:
         other = other - (other @ unit) * unit
         along = along + np.sqrt(p) * other / np.linalg.norm(other)
     return min(np.sqrt(a / region.n) if region.n else 0.0, region.rows) * along
-
-
-def _attained(region: Region, row: Floats, x: Floats) -> float:
-    """Return the loss of x who joins the witness, for a precision that is not a multiple of the identity."""
-    mechanism = region.mechanism
-    H = region.n * np.outer(row, row) + mechanism.alpha * np.eye(len(row))
-    theta = np.linalg.solve(H, region.n * row * region.y_bound)
-    move = np.linalg.solve(H + np.outer(x, x), x) * (region.target_y + abs(x @ theta))
-    distance = np.sqrt(move @ mechanism.precision @ move) / mechanism.scale
-    return float(GaussianShift(distance).epsilon(region.delta)[0])
