@@ -1,7 +1,5 @@
 """``audit`` and ``Audit``: the loss of every person, and what a curator asks of the losses."""
 
-from __future__ import annotations
-
 from perinstance.auditing.audit_call import audit
 from perinstance.auditing.calibration import Calibrated, calibrate, epsilon
 from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished

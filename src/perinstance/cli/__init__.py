@@ -1,7 +1,5 @@
 """The command line, the only place that prints: ``app`` is the list of commands, one module each."""
 
-from __future__ import annotations
-
 from perinstance.cli.app import main
 
 __all__ = ["main"]

@@ -2,8 +2,6 @@
 summary for regulators, everybody's losses with noise (``published_losses``), pairs for other tools (``interchange``).
 """
 
-from __future__ import annotations
-
 from perinstance.disclosure.interchange import from_dp_event, from_pld, from_profile, profile, to_dp_event, to_pld
 from perinstance.disclosure.published_losses import LossQuantile, PublishedLosses, publish_losses
 from perinstance.disclosure.statements import Statement, Wording, statement, together, write_statements

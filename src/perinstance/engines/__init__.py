@@ -1,7 +1,5 @@
 """Where folds and maps run: threads of this machine, a cluster, or a GPU."""
 
-from __future__ import annotations
-
 from perinstance.data.source import Source
 from perinstance.engines.cuda import Cuda, DeviceTable
 from perinstance.engines.local import Local, LocalSweep

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.arguments import check_parts, frozen, people_array, positions, same_length
+from perinstance.pairs.arguments import check_parts, frozen, noise_factor, people_array, positions, same_length
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes
 
@@ -42,7 +42,8 @@ class ColumnPairs(Pairs):
     one_number_each: ClassVar[bool] = True
     #: The parameters of a pair that costs nothing, where they are not zero.
     NO_LOSS: ClassVar[Mapping[str, float]] = {}
-
+    #: The parameter that larger noise makes smaller by as much, where there is one.
+    OVER_NOISE: ClassVar[str | None] = None
     #: The largest size up to which a parameter gives exact answers; beyond, answers are upper bounds (often infinite).
     EXACT_UP_TO: ClassVar[Mapping[str, float]] = {}
 
@@ -121,6 +122,9 @@ class ColumnPairs(Pairs):
         }
         return cls(kind=columns["kind"], **tables)
 
-    def _with(self: Self, **changed: Floats) -> Self:
-        """Return the same people with other parameters."""
+    def with_noise(self: Self, factor: float) -> Self | None:
+        """Return the pairs under noise that is ``factor`` times as large; None where that is not one formula."""
+        if self.OVER_NOISE is None:
+            return None
+        changed = {self.OVER_NOISE: getattr(self, self.OVER_NOISE) / noise_factor(factor)}
         return type(self)(kind=self._codes, **{**self.parameters(), **changed})

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TEST_ROUNDING, TINY
-from perinstance.pairs.arguments import Direction, noise_factor, spread
+from perinstance.pairs.arguments import Direction, spread
 from perinstance.pairs.closed_form.epsilon import shift_epsilons
 from perinstance.pairs.closed_form.profile import shift_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
@@ -33,6 +33,7 @@ class GaussianShift(ColumnPairs):
 
     __slots__ = ("_distance",)
     FORMAT = ("shift", 1)
+    OVER_NOISE = "distance"
     fast_for_many = True
     EXACT_UP_TO = MappingProxyType({"distance": 1e12})
     _distance: Floats
@@ -70,7 +71,3 @@ class GaussianShift(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = 0``, ``m = D``."""
         return LossCoordinates.gaussian(np.zeros((len(self), 1)), self._distance[:, None])
-
-    def with_noise(self, factor: float) -> GaussianShift:
-        """``D / factor``."""
-        return self._with(distance=self._distance / noise_factor(factor))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, SMALLEST, TWO_ROUNDINGS
-from perinstance.pairs.arguments import Direction, filled, noise_factor
+from perinstance.pairs.arguments import Direction, filled
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates
@@ -33,6 +33,7 @@ class LaplaceShift(ColumnPairs):
 
     __slots__ = ("_distance",)
     FORMAT = ("laplace", 1)
+    OVER_NOISE = "distance"
     fast_for_many = True
     EXACT_UP_TO = MappingProxyType({"distance": 1e12})
     _distance: Floats
@@ -79,7 +80,3 @@ class LaplaceShift(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """One Laplace loss."""
         return LossCoordinates.laplace(self._distance)
-
-    def with_noise(self, factor: float) -> LaplaceShift:
-        """``D / factor``."""
-        return self._with(distance=self._distance / noise_factor(factor))

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CAUCHY_SCHWARZ, LARGEST
-from perinstance.pairs.arguments import noise_factor
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.sums.coordinates import LossCoordinates
@@ -36,6 +35,7 @@ class ObjectivePair(ColumnPairs):
 
     __slots__ = ("_leverage", "_residual", "_x_squared", "_v_squared")
     FORMAT = ("objective", 1)
+    OVER_NOISE = "residual"
     EXACT_UP_TO = MappingProxyType({"leverage": 4e9, "residual": 1e280, "x_squared": 1e280, "v_squared": 1e280})
     _leverage: Floats
     _residual: Floats
@@ -69,7 +69,3 @@ class ObjectivePair(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """Two Gaussian coordinates: the plane of x and v."""
         return LossCoordinates.objective(self._leverage, self._residual, self._x_squared, self._v_squared)
-
-    def with_noise(self, factor: float) -> ObjectivePair:
-        """``residual / factor``: the noise scale is absorbed there."""
-        return self._with(residual=self._residual / noise_factor(factor))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
+from perinstance.pairs.arguments import Direction, filled, spread
 from perinstance.pairs.closed_form.epsilon import posterior_epsilons
 from perinstance.pairs.closed_form.profile import posterior_deltas, posterior_powers
 from perinstance.pairs.columns import Column, ColumnPairs
@@ -35,6 +35,7 @@ class PosteriorSamplePair(ColumnPairs):
 
     __slots__ = ("_leverage", "_residual")
     FORMAT = ("posterior", 1)
+    OVER_NOISE = "residual"
     fast_for_many = True
     EXACT_UP_TO = MappingProxyType({"leverage": 1e12, "residual": 1e12})
     _leverage: Floats
@@ -74,7 +75,3 @@ class PosteriorSamplePair(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
         return LossCoordinates.posterior(self._leverage, self._residual)
-
-    def with_noise(self, factor: float) -> PosteriorSamplePair:
-        """``rho / factor``: gamma becomes ``gamma / factor^2``, the leverage stays."""
-        return self._with(residual=self._residual / noise_factor(factor))

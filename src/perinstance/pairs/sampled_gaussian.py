@@ -12,7 +12,7 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
-from perinstance.pairs.arguments import Direction, noise_factor, people_table, spread
+from perinstance.pairs.arguments import Direction, people_table, spread
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
@@ -60,6 +60,7 @@ class SampledGaussian(ColumnPairs):
 
     __slots__ = ("_rate", "_distance", "_steps")
     FORMAT = ("sampled_gaussian", 1)
+    OVER_NOISE = "distance"
     one_number_each = False
     slow_alone = True
     _rate: Floats
@@ -229,10 +230,6 @@ class SampledGaussian(ColumnPairs):
         place = live.argmax(axis=1)
         pick = np.flatnonzero(rows)
         return self._rate[pick, place], self._distance[pick, place]
-
-    def with_noise(self, factor: float) -> SampledGaussian:
-        """``m / factor``."""
-        return self._with(distance=self._distance / noise_factor(factor))
 
 
 _STEP_EPSILON = {"with": step_epsilon_with, "without": step_epsilon_without}

@@ -83,7 +83,12 @@ def _single(columns: dict[str, ArrayLike], schema: PairSchema) -> Pairs:
     if missing:
         raise InvalidInput(f"columns {missing} of {schema} are missing; pass all that pairs.to_columns() gave")
     _refuse_unknown(set(columns) - wanted, schema)
-    arrays = {name: _column(name, values) for name, values in columns.items()}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, values in columns.items():  # of ``kind`` the words, or their codes where whole numbers were given
+        array = np.asarray(values) if name == "kind" else real_values(f"column {name!r}", values)
+        if array.ndim != 1:
+            raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one entry per person")
+        arrays[name] = array
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"columns of {schema} must have one length, got {lengths}; pass one entry per person")
@@ -102,14 +107,6 @@ def _check_version(schema: PairSchema, pair: type[Pairs]) -> None:
 def _refuse_unknown(names: set[str], schema: PairSchema) -> None:
     if names:
         raise InvalidInput(f"{schema} has no columns {sorted(names)}; pass only what pairs.to_columns() gave")
-
-
-def _column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return the numbers of a column; of ``kind`` the words, or their codes where whole numbers were given."""
-    array: NDArray[Any] = np.asarray(values) if name == "kind" else real_values(f"column {name!r}", values)
-    if array.ndim != 1:
-        raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one entry per person")
-    return array
 
 
 @cache

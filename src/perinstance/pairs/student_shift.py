@@ -11,7 +11,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
-from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
+from perinstance.pairs.arguments import Direction, filled, spread
 from perinstance.pairs.closed_form.student import student_deltas, student_epsilons, student_powers, student_renyi
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
@@ -38,6 +38,7 @@ class StudentShift(ColumnPairs):
 
     __slots__ = ("_distance", "_degrees_of_freedom", "_dimension")
     FORMAT = ("student", 1)
+    OVER_NOISE = "distance"
     NO_LOSS = {"degrees_of_freedom": 1.0, "dimension": 1.0}
     EXACT_UP_TO = MappingProxyType({"distance": 1e95})  # beyond, epsilon is stated as infinite
     _distance: Floats
@@ -93,7 +94,3 @@ class StudentShift(ColumnPairs):
     def _power(self, rate: Floats) -> Floats:
         """``min_epsilon delta(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
         return filled(student_powers, rate, *self._arrays())
-
-    def with_noise(self, factor: float) -> StudentShift:
-        """``D / factor``."""
-        return self._with(distance=self._distance / noise_factor(factor))

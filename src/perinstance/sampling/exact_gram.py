@@ -148,7 +148,10 @@ class _Sums:
         if size.min(initial=1.0) < SMALLEST:
             lost = ((size < SMALLEST) & (Z != 0)).any(axis=1)  # dividing by 2^e_j would round
             if lost.any():
-                self._add_integers(Z[lost])
+                # entries 2^900 times smaller than their column's largest: plain integers, slowly
+                ratios = [[value.as_integer_ratio() for value in row] for row in Z[lost].tolist()]
+                integers = np.array([[p * ((1 << 1074) // q) for p, q in row] for row in ratios], dtype=object)
+                self.absurd = self.absurd + integers.T @ integers
                 scaled = scaled[~lost]
         self._add_scaled(scaled)
 
@@ -172,12 +175,6 @@ class _Sums:
         self.pending += len(labels)  # at most that many products of one chunk share a weight
         if self.pending >= FLUSH:
             self.flush()
-
-    def _add_integers(self, Z: NDArray[np.float64]) -> None:
-        """Rows with entries 2^900 times smaller than their column's largest: plain integers, slowly."""
-        ratios = [[value.as_integer_ratio() for value in row] for row in Z.tolist()]
-        integers = np.array([[p * ((1 << 1074) // q) for p, q in row] for row in ratios], dtype=object)
-        self.absurd = self.absurd + integers.T @ integers
 
     def flush(self) -> None:
         for s, part in self.recent.items():

@@ -48,7 +48,13 @@ class GridPoint:
     def values(self) -> NDArray[np.float64]:
         """The point as float64: exact up to ``2^53 grid``, correctly rounded beyond (post-processing)."""
         p, q = self.grid.as_integer_ratio()
-        return np.array([_divide(k * p, q) for k in self.integers], dtype=np.float64)
+        found = []
+        for k in self.integers:
+            try:
+                found.append(k * p / q)  # correctly rounded, for integers of any size
+            except OverflowError:
+                found.append(LARGEST if k > 0 else -LARGEST)
+        return np.array(found, dtype=np.float64)
 
 
 def draw(ideal: Ideal, grid: float = GRID) -> GridPoint:
@@ -66,13 +72,6 @@ def grid_exponent(grid: float) -> int:
     if fraction != 0.5:
         raise InvalidInput(f"grid must be a power of two, got {got(grid)}; try 2**-40")
     return exponent - 1
-
-
-def _divide(p: int, q: int) -> float:
-    try:
-        return p / q  # correctly rounded, for integers of any size
-    except OverflowError:
-        return LARGEST * (1 if p > 0 else -1)
 
 
 def quantum(coordinates: int, work: int) -> float:

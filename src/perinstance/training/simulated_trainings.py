@@ -78,12 +78,16 @@ def simulate(
     trainings = whole_number("trainings", trainings, 2, 10**7, 1000)
     if not is_number(epsilon) or not np.isfinite(epsilon):
         raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}; try epsilon=1.0")
-    miss = (1.0 - probability("confidence", confidence)) / 2.0
+    # each of two ends, in each of two directions, errs with a quarter of the probability
+    log = math.log(8.0 / (1.0 - probability("confidence", confidence)))
     rng = np.random.default_rng() if rng is None else rng
     objective, found = objective_of(release.problem()), []
     for inside, sign in ((True, 1.0), (False, -1.0)):
         L = [_log_ratio(objective, rows, targets, person, steps, inside, rng) for _ in range(trainings)]
-        found.append(_interval(np.maximum(-np.expm1(np.minimum(epsilon - sign * np.array(L), 0.0)), 0.0), miss))
+        values = np.maximum(-np.expm1(np.minimum(epsilon - sign * np.array(L), 0.0)), 0.0)
+        mean = float(values.mean())
+        off = math.sqrt(2.0 * float(values.var(ddof=1)) * log / trainings) + 7.0 * log / (3.0 * (trainings - 1))
+        found.append((mean, max(mean - off, 0.0), min(mean + off, 1.0)))
     best, low, high = (max(numbers) for numbers in zip(*found, strict=True))
     told = () if steps.rate == 1.0 else ("who looks knows the others' batches: at least as much as the iterates tell",)
     published = ("all iterates are published, which tells at least as much as the last one",)
@@ -115,11 +119,3 @@ def _clipped(gradients: Floats, clip: float) -> Floats:
     gradients = np.where(np.isfinite(gradients).all(axis=1, keepdims=True), gradients, 0.0)
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
     return gradients * (np.minimum(lengths, clip) / np.where(lengths > 0, lengths, 1.0))
-
-
-def _interval(values: Floats, miss: float) -> tuple[float, float, float]:
-    """Return the mean and an interval: each end is on the wrong side of the truth with probability ``miss / 2``."""
-    n, log = len(values), math.log(4.0 / miss)
-    mean = float(values.mean())
-    off = math.sqrt(2.0 * float(values.var(ddof=1)) * log / n) + 7.0 * log / (3.0 * (n - 1))
-    return mean, max(mean - off, 0.0), min(mean + off, 1.0)

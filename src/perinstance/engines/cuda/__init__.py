@@ -7,8 +7,6 @@ runs them on a processor; ``kernels`` has some of them in CUDA (the ``.cu`` file
 can compile it. Steps without an operation there are walked by threads of the processor, over blocks that come back.
 """
 
-from __future__ import annotations
-
 from perinstance.engines.cuda.device_tables import DeviceTable, device_source, is_on_device
 from perinstance.engines.cuda.engine import Cuda, CudaSweep
 

@@ -4,8 +4,6 @@
 and says what went wrong there. Dask is optional: ``pip install perinstance[dask]``.
 """
 
-from __future__ import annotations
-
 from perinstance.engines.dask.engine import Dask, DaskSweep, active_client, result, results
 from perinstance.engines.dask.tables import DaskTable, dask_by_person, dask_source, is_dask, partition_labels, zeros_for
 

@@ -171,17 +171,6 @@ def _step(mu, rho, u, log_goal):
 
 
 @piece
-def _shift_step(D, u, log_goal):
-    """Return the next threshold of a Gaussian shift by D, where ``delta = phi(u) [R(u) - R(u + D)]``, and that size."""
-    x1, x2 = u + 6.0, u + D + 6.0
-    inverse = 1.0 / (x1 * x2)
-    R, T = mills_at(inverse * x2), mills_at(inverse * x1)
-    X = _drop(R, T, u, D)
-    bend = D * (D * T - 1.0)
-    return _third_order(u, X * fast_exp(-0.5 * u * u - log_goal) - 1.0, X, D * T, bend, D * (u + bend))
-
-
-@piece
 def _third_order(u, x, X, slope, bend, third):
     """Return ``u`` moved to where delta is ``1/(1 + x)`` of itself, and the size of the third term.
 
@@ -253,8 +242,12 @@ def _solve_shifts(distance, table, out):
             if row < rows:
                 low, high = table.thresholds[row][0], table.thresholds[row + one][0]
                 u[i] = low + (bits & mask) * (1.0 / (1 << ROW_BITS)) * (high - low)
-        for i in range(n):
-            u[i], third[i] = _shift_step(D[i], u[i], table.log_goal)
+        for i in range(n):  # of a shift by D ``delta = phi(u) [R(u) - R(u + D)]``
+            inverse = 1.0 / ((u[i] + 6.0) * (u[i] + D[i] + 6.0))
+            T = mills_at(inverse * (u[i] + 6.0))
+            X = _drop(mills_at(inverse * (u[i] + D[i] + 6.0)), T, u[i], D[i])
+            bend, x = D[i] * (D[i] * T - 1.0), X * fast_exp(-0.5 * u[i] * u[i] - table.log_goal) - 1.0
+            u[i], third[i] = _third_order(u[i], x, X, D[i] * T, bend, D[i] * (u[i] + bend))
             epsilon[i] = _rounded_up(u[i] * D[i] + 0.5 * D[i] * D[i], D[i])
         for i in range(n):
             if not third[i] < THIRD_TERM:
