@@ -14,17 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.analysis import declared_bounds as declared
 from perinstance.analysis.anybody_linear import JoiningPeople, linear_bracket
 from perinstance.analysis.anybody_smooth import is_smooth, smooth_bracket
 from perinstance.analysis.branch_and_bound import Bracket
-from perinstance.analysis.declared_bounds import (
-    DeclaredBounds,
-    declared_bounds_of,
-    farthest,
-    is_mean,
-    mean_loss,
-    setting_of,
-)
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
@@ -84,18 +77,18 @@ def everyone(
     if tolerance is not None and not 0 < tolerance < np.inf:
         raise InvalidInput(f"tolerance must be a number > 0, got {tolerance:g}; try tolerance=1e-3")
     notes: tuple[str, ...] = ()
-    if is_mean(release):
-        bounds = declared_bounds_of(x_bound, 0.0, len(fit.theta), domain)  # there is no target
+    if declared.is_mean(release):
+        bounds = declared.declared_bounds_of(x_bound, 0.0, len(fit.theta), domain)  # there is no target
         found = _mean(release, fit, delta, bounds)
     elif is_smooth(release, fit):
         d = len(fit.theta) - int(fit.model.fit.objective.fit_intercept)
-        bounds = declared_bounds_of(x_bound, y_bound, d, domain)
+        bounds = declared.declared_bounds_of(x_bound, y_bound, d, domain)
         found = smooth_bracket(release, fit, delta, bounds, sweep)
         how = "is a refit" if sweep is not None else "is not known: pass the data, and somebody is refitted"
         notes = (f"the bound is a certificate; attained {how}",)
     else:
-        setting = setting_of(release, fit)
-        bounds = declared_bounds_of(x_bound, y_bound, setting.n_features, domain)
+        setting = declared.setting_of(release, fit)
+        bounds = declared.declared_bounds_of(x_bound, y_bound, setting.n_features, domain)
         found = linear_bracket(JoiningPeople(release, fit, setting, bounds, delta), tolerance)
     inside = "||x||" if bounds.domain == "ball" else "|x_j|"
     assumptions = (
@@ -107,19 +100,19 @@ def everyone(
     return Everyone(found.epsilon, found.attained, delta, *where, found.kind, assumptions)
 
 
-def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Bracket:
+def _mean(release: Any, fit: Any, delta: float, bounds: declared.DeclaredBounds) -> Bracket:
     """Answer for a noisy mean or sum."""
     summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
-    x = farthest(release, centre, bounds.x, bounds.domain)
+    x = declared.farthest(release, centre, bounds.x, bounds.domain)
     rows = most_rows(release)
     size = 1.0 if summed else fit.n_people + rows
     with np.errstate(over="ignore", invalid="ignore"):
         move = (x - centre) * rows / size
         # a mean is known to a few units of itself, and so is the difference from it
         found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) * rows / size)
-        upper, sure = mean_loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
+        upper, sure = declared.mean_loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
         code = charge(math.hypot(*move), math.hypot(*(found.value - np.abs(move)))).kind_code
     kind = weakest(weakest_of_codes(code), upper.kind)
-    attained = upper.epsilon if kind == "exact" else mean_loss(release, sure, delta).attained * (1 - PROMISED)
+    attained = upper.epsilon if kind == "exact" else declared.mean_loss(release, sure, delta).attained * (1 - PROMISED)
     return Bracket(upper.epsilon, attained, x, 0.0, kind)

@@ -116,7 +116,7 @@ def enclosed(
                 else:
                     equations = sums[0].normal_equations(fit.penalty)
                     p, root = equations.d, inverse_factor(equations.matrix())
-                    here = _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), identity(p))
+                    here = _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), arb_mat(p, p, 1))
                 answer, sharp = ask(here)
             except (Undecided, ZeroDivisionError):
                 continue
@@ -138,11 +138,6 @@ def enclosed(
 def balls(M: Floats) -> Matrix:
     """Return a matrix of floats as balls without radius."""
     return arb_mat([[exact(value) for value in row] for row in M.tolist()])
-
-
-def identity(n: int) -> Matrix:
-    """Return the identity."""
-    return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
 
 
 def _from_fit(fit: LinearFit | DualFit, people: GroupRows) -> GroupNeighbours:

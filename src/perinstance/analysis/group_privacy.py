@@ -32,7 +32,6 @@ from perinstance.analysis.enclosed_groups import (
     balls,
     enclosed,
     has_limit,
-    identity,
     spectrum,
 )
 from perinstance.checked_numbers import real_values
@@ -198,7 +197,7 @@ def _posterior(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool
 
 def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     inside = here.root * here.added * here.root.transpose()
-    inside = inside + identity(inside.nrows())
+    inside = inside + arb_mat(inside.nrows(), inside.nrows(), 1)
     W = arb_mat(inverse_factor(inside.tolist()).tolist()) * here.root  # H_with^-1 = W'W
     move = here.lift * (W.transpose() * (W * here.toward))
     if mechanism.precision is not None:
@@ -217,8 +216,8 @@ def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
 def _objective(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     W = here.root * here.lift.transpose()
     M = here.raw * (W.transpose() * W)
-    M = M + identity(M.nrows())
-    N = M * M.transpose() - identity(M.nrows())
+    M = M + arb_mat(M.nrows(), M.nrows(), 1)
+    N = M * M.transpose() - arb_mat(M.nrows(), M.nrows(), 1)
     found = spectrum(N, here.raw_toward / exact(mechanism.scale))
     nu, m = found.values, np.abs(found.along)
     least = float(found.above.min(initial=1.0))

@@ -21,17 +21,8 @@ from scipy.special import gammainccinv, ndtri
 from perinstance._version import __version__
 from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
 from perinstance.checked_numbers import positive, probability, real_number
-from perinstance.disclosure.loss_bounds import (
-    Bins,
-    PublicTerms,
-    Rows,
-    SplitPromise,
-    bins_of,
-    checked_edges,
-    look_at,
-    row_bounds,
-    squared_norms,
-)
+from perinstance.disclosure import loss_bounds
+from perinstance.disclosure.loss_bounds import Bins, PublicTerms, Rows, SplitPromise, checked_edges, row_bounds
 from perinstance.disclosure.statements import statement
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
@@ -124,7 +115,9 @@ class PublishedLosses(ShownAsTable):
         row = np.column_stack([row, np.ones((1, int(self.terms.intercept)))])
         if row.shape[1] != len(self.terms.output) or not np.isfinite(row).all():
             raise InvalidInput("a person's row must be finite numbers, one per feature of the release")
-        found = bins_of(self.terms, row_bounds(self.terms, row, np.array([float(y)])), self.edges, self.losses_delta)
+        found = loss_bounds.bins_of(
+            self.terms, row_bounds(self.terms, row, np.array([float(y)])), self.edges, self.losses_delta
+        )
         return (*self.edges, math.inf)[int(found[0])]
 
     def summary(self) -> dict[str, Any]:
@@ -213,7 +206,7 @@ def publish_losses(
         output = output_of(release, published, sweep.n_features + mechanism.fit_intercept) if ridge else None
         if ridge and mechanism.family == "output":
             long = bound * bound * OWN_ROW_UP
-            if sweep.fold(lambda block: int((squared_norms(_rows(mechanism)(block)) > long).sum())):
+            if sweep.fold(lambda block: int((loss_bounds.squared_norms(_rows(mechanism)(block)) > long).sum())):
                 raise InvalidInput(  # said to the curator alone
                     "rows of the table are longer than x_bound, and then nothing bounds a distance: declare a bound "
                     "that holds for everybody who could be in the table, or clip rows by a recipe before the release"
@@ -269,7 +262,7 @@ def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, spl
     longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP
     return PublicTerms(
         family=mechanism.family,
-        look=look_at(sweep, _rows(mechanism), penalties, bound, split),
+        look=loss_bounds.look_at(sweep, _rows(mechanism), penalties, bound, split),
         alpha=mechanism.alpha,
         intercept=mechanism.fit_intercept,
         noise=mechanism.scale / math.sqrt(smallest) * OWN_ROW_UP if smallest > 0 else math.inf,
@@ -296,7 +289,7 @@ def _bins(
     def answer(block: Block) -> Bins:
         if terms is not None:
             bounds = row_bounds(terms, rows(block), np.asarray(block.y, dtype=np.float64))
-            return bins_of(terms, bounds, edges, delta)
+            return loss_bounds.bins_of(terms, bounds, edges, delta)
         told = [statement(published, x, t, delta=delta).epsilon for x, t in zip(block.X, block.y, strict=True)]
         return np.searchsorted(np.asarray(edges), np.asarray(told, dtype=np.float64))
 

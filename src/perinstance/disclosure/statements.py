@@ -131,7 +131,10 @@ class Statement(ShownAsTable):
         if self.own_row:
             told.append(words.say("own_row"))
         if self.log_odds is not None:
-            told.append(words.say("log_odds", low=_least(self.log_odds[0]), high=_factor(self.log_odds[1])))
+            least, most = self.log_odds
+            odds = math.exp(least) if least > -LARGEST else 0.0
+            low = "0" if odds < SMALLEST_SHOWN else f"{math.floor(odds * 1e4) / 1e4:.4g}"  # rounded down
+            told.append(words.say("log_odds", low=low, high=_factor(most)))
         if self.promise is not None and self.own_row:
             epsilon, delta = map(declared_text, self.promise)
             told.append(words.say("promise", factor=_factor(self.promise[0]), epsilon=epsilon, delta=delta))
@@ -268,12 +271,6 @@ def _target(y: Any) -> float:
 
 def _factor(epsilon: float) -> str:
     return loss_text(math.nextafter(math.exp(epsilon), math.inf)) if epsilon < LARGEST else "∞"
-
-
-def _least(log_odds: float) -> str:
-    """Write a factor that is no larger than the odds' least: rounded down by writing one over it rounded up."""
-    least = math.exp(log_odds) if log_odds > -LARGEST else 0.0
-    return "0" if least < SMALLEST_SHOWN else f"{math.floor(least * 1e4) / 1e4:.4g}"
 
 
 Format = Literal["html", "text"]

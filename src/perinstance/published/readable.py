@@ -10,13 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perinstance.data.recipes.column_kinds import (
-    ColumnKind,
-    DeclaredCategories,
-    DeclaredDates,
-    DeclaredRange,
-    DeclaredYesNo,
-)
+from perinstance.data.recipes import column_kinds as kinds_of_columns
 from perinstance.errors import InvalidInput
 from perinstance.inference.table import ABOUT, LEVEL, About, Inference
 from perinstance.published.model import PublishedModel
@@ -129,16 +123,16 @@ def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
     yield from ((name, 1.0, "always") for name in names[at:])  # a column of ones
 
 
-def _factor(kind: ColumnKind, k: int) -> tuple[float, str]:
-    if isinstance(kind, DeclaredDates):
+def _factor(kind: kinds_of_columns.ColumnKind, k: int) -> tuple[float, str]:
+    if isinstance(kind, kinds_of_columns.DeclaredDates):
         first, last = kind.plain["dates"]
         return YEAR * 2 / (kind.high - kind.low), f"per 1 year, counted from {first} to {last}"
-    if isinstance(kind, DeclaredRange):
+    if isinstance(kind, kinds_of_columns.DeclaredRange):
         within = f"counted from {kind.low:g} to {kind.high:g}"
         return 2 / (kind.high - kind.low) if kind.scale else 1.0, f"per 1 {kind.rules.unit}".rstrip() + f", {within}"
-    if isinstance(kind, DeclaredCategories):
+    if isinstance(kind, kinds_of_columns.DeclaredCategories):
         return 1.0, "if so" if k < len(kind.words) else "if any other word"
-    return 1.0, "if yes" if isinstance(kind, DeclaredYesNo) else f"per 1 {kind.rules.unit}".rstrip()
+    return 1.0, "if yes" if isinstance(kind, kinds_of_columns.DeclaredYesNo) else f"per 1 {kind.rules.unit}".rstrip()
 
 
 def _bounds(model: PublishedModel) -> str:

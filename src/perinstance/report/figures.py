@@ -82,7 +82,16 @@ def distribution_of(
         untouched, unbounded = int(people[epsilon == 0].sum()), int(people[np.isinf(epsilon)].sum())
         notes = [f"{words.people(untouched)} lost nothing"] if untouched else []  # no place on a logarithmic axis
         notes += [f"{words.people(unbounded)}: no bound (∞)"] if unbounded else []
-        bars, below = _loss_bars(epsilon, people)
+        shown = (epsilon > 0) & np.isfinite(epsilon)
+        low, high = around([float(v) for v in (epsilon[shown].min(), epsilon[shown].max())] if shown.any() else [])
+        low = max(low, high * AXIS_RANGE)
+        places, ends = np.log10(np.clip(epsilon[shown], low, None)), (math.log10(low), math.log10(high))
+        counts, edges = np.histogram(places, bins=BARS, range=ends, weights=people[shown])
+        bars = [charts.LossBar(10**a, 10**b, int(c)) for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)]
+        grid, order = np.geomspace(low, high, 240), np.argsort(epsilon, kind="stable")
+        upto = np.concatenate([[0], np.cumsum(people[order])])
+        shares = upto[np.searchsorted(epsilon[order], grid, side="right")] / max(upto[-1], 1)
+        below = list(zip(grid.tolist(), shares.tolist(), strict=True))
     else:
         caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
         top = shared.cells[-1]
@@ -97,23 +106,6 @@ def distribution_of(
     figure = charts.distribution(bars, below, markers, notes)
     label = "Distribution of the " + ("totals" if "totals" in heading else "losses")
     return Section("dist", heading, figure=figure, figure_label=label, caption=caption)
-
-
-def _loss_bars(epsilon: Floats, weights: NDArray) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
-    """Return bars of equal width on a logarithmic axis, and the share of people below."""
-    shown = (epsilon > 0) & np.isfinite(epsilon)
-    positive = epsilon[shown]
-    low, high = around([float(positive.min()), float(positive.max())] if len(positive) else [])
-    low = max(low, high * AXIS_RANGE)
-    limits = (math.log10(low), math.log10(high))
-    places = np.log10(np.clip(positive, low, None))
-    counts, edges = np.histogram(places, bins=BARS, range=limits, weights=weights[shown])
-    bars = [charts.LossBar(10**a, 10**b, int(c)) for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)]
-    grid = np.geomspace(low, high, 240)
-    order = np.argsort(epsilon, kind="stable")
-    upto = np.concatenate([[0], np.cumsum(weights[order])])
-    below = upto[np.searchsorted(epsilon[order], grid, side="right")] / max(upto[-1], 1)
-    return bars, list(zip(grid.tolist(), below.tolist(), strict=True))
 
 
 def plane_section(asked: ReportRequest) -> Iterator[Section]:

@@ -31,16 +31,12 @@ def is_dask(X: Any) -> bool:
 def zeros_for(X: Any) -> Any:
     """Return a target of zeros, cut as X is: for a mean, which has none."""
     if hasattr(X, "columns"):
-        return X.map_partitions(_zeros, meta=("zeros", float))
+        import pandas as pd
+
+        return X.map_partitions(lambda rows: pd.Series(0.0, rows.index, name="zeros"), meta=("zeros", float))
     import dask.array as da
 
     return da.zeros(X.shape[0], chunks=(X.chunks[0],))
-
-
-def _zeros(rows: Any) -> Any:
-    import pandas as pd
-
-    return pd.Series(0.0, index=rows.index, name="zeros")
 
 
 def dask_source(
@@ -52,7 +48,19 @@ def dask_source(
             raise InvalidTable("a Dask array X wants its target as a Dask array y, cut at the same rows")
         if any(one is not None for one in (target, ids, features, how.get("preparation"))):
             raise InvalidTable("a Dask array has no names; pass a Dask data frame to choose columns, ids or a recipe")
-        return _of_arrays(X, y)
+        if X.ndim != 2 or y.ndim != 1 or len(X.chunks[1]) != 1:
+            raise InvalidTable("X must be a Dask array of whole rows, y one of numbers; rechunk X to (rows, -1)")
+        if X.chunks[0] != y.chunks[0]:
+            raise InvalidTable("X and y must be cut at the same rows; rechunk y to the chunks of X")
+        if any(np.isnan(rows) for rows in X.chunks[0]):
+            raise InvalidTable("the sizes of the chunks are not known; call compute_chunk_sizes() on X and y")
+        refuse_types({"X": type_word(X.dtype), "the target": type_word(y.dtype)})
+        n, d = X.shape
+        if not n or not d:
+            raise InvalidTable("the table needs at least one row and one feature")
+        starts = np.cumsum((0, *X.chunks[0]))[:-1].tolist()
+        blocks = _delayed(_array_blocks, starts, X.to_delayed().ravel(), y.to_delayed().ravel())
+        return DaskTable(blocks, n_features=int(d), n_rows=int(n))
     if y is not None and not is_dask(y):
         raise InvalidTable("beside a Dask data frame y must be a Dask series; or name the column: target=")
     if ids is not None and not isinstance(ids, str):
@@ -99,22 +107,6 @@ def dask_by_person(source: Source) -> DaskTable | None:
     """Return a data frame in which people have several rows with each person's in one place; None of other sources."""
     shuffled = getattr(source, "by_person", None)
     return None if shuffled is None else shuffled()
-
-
-def _of_arrays(X: Any, y: Any) -> DaskTable:
-    if X.ndim != 2 or y.ndim != 1 or len(X.chunks[1]) != 1:
-        raise InvalidTable("X must be a Dask array of whole rows, y one of numbers; rechunk X to (rows, -1)")
-    if X.chunks[0] != y.chunks[0]:
-        raise InvalidTable("X and y must be cut at the same rows; rechunk y to the chunks of X")
-    if any(np.isnan(rows) for rows in X.chunks[0]):
-        raise InvalidTable("the sizes of the chunks are not known; call compute_chunk_sizes() on X and y")
-    refuse_types({"X": type_word(X.dtype), "the target": type_word(y.dtype)})
-    n, d = X.shape
-    if not n or not d:
-        raise InvalidTable("the table needs at least one row and one feature")
-    starts = np.cumsum((0, *X.chunks[0]))[:-1].tolist()
-    blocks = _delayed(_array_blocks, starts, X.to_delayed().ravel(), y.to_delayed().ravel())
-    return DaskTable(blocks, n_features=int(d), n_rows=int(n))
 
 
 def _delayed(read: Callable[..., tuple[Block, ...]], *columns: Iterable[Any]) -> list[Any]:

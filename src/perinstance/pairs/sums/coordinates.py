@@ -219,18 +219,11 @@ def _grouped(lap: Floats, count: Floats, smooth: NDArray[np.bool_]) -> tuple[Flo
     lap = np.where(count > 0.0, lap, 0.0)
     rounded = (_terms(count) > TERMS) & (np.count_nonzero(count, axis=1) > 1) & ~smooth
     for i in np.flatnonzero(rounded):
-        lap[i], count[i] = _raised(lap[i], count[i])
+        D, c = lap[i, count[i] > 0], count[i, count[i] > 0]
+        while D.size > 1 and _terms(c[None])[0] > TERMS:  # to the next larger one, the smallest raise first
+            j = int(np.argmin((D[:-1] - D[1:]) * c[1:]))
+            c[j] += c[j + 1]
+            D, c = np.delete(D, j + 1), np.delete(c, j + 1)
+        lap[i], count[i] = np.pad([D, c], ((0, 0), (0, lap.shape[1] - D.size)))
     keep = np.flatnonzero(count.any(axis=0))
     return lap[:, keep], count[:, keep], rounded
-
-
-def _raised(lap: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Raise distances to the next larger one, smallest raise first, until few enough exponentials are left."""
-    D, c = lap[count > 0].copy(), count[count > 0].copy()
-    while D.size > 1 and _terms(c[None])[0] > TERMS:
-        j = int(np.argmin((D[:-1] - D[1:]) * c[1:]))
-        c[j] += c[j + 1]
-        D, c = np.delete(D, j + 1), np.delete(c, j + 1)
-    out = np.zeros((2, lap.size))
-    out[0, : D.size], out[1, : D.size] = D, c
-    return out[0], out[1]
