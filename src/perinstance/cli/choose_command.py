@@ -22,14 +22,6 @@ class ChosenMethod(str, Enum):
     posterior = "posterior"
 
 
-#: The estimators that keep a promise.
-PROMISING: dict[ChosenMethod, Any] = {
-    ChosenMethod.adassp: pi.AdaSSP,
-    ChosenMethod.adaops: pi.AdaOPS,
-    ChosenMethod.logistic: pi.PrivateLogisticRegression,
-}
-
-
 def choose(
     file: o.Table,
     target: o.Target = None,
@@ -67,13 +59,13 @@ def choose(
 
     rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
-    if rows_per_person is not None and (id is None or method not in PROMISING):
+    if rows_per_person is not None and (id is None or method.value not in o.PROMISING):
         raise InvalidInput("--rows-per-person needs --id, and a --method that promises: adassp, adaops or logistic")
     two = o.declared_classes(classes, y_bound, method is ChosenMethod.logistic, rule)
     table = o.open_table(file, delimiter, decimal, rule)
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     bounds: dict[str, Any] = {}
-    if method in PROMISING:
+    if method.value in o.PROMISING:
         x_bounds, y_bounds = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
         bounds = {"delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names), "fit_intercept": intercept}
         bounds |= {"classes": two} if two else {"y_bound": y_bounds}
@@ -85,8 +77,8 @@ def choose(
         release: Any = pi.PosteriorSample(alpha=alpha, gamma=value, fit_intercept=intercept)
         if method is ChosenMethod.output:
             release = o.make_release(o.ReleaseName.output, alpha, None, value, intercept)
-        elif method in PROMISING:
-            release = PROMISING[method](epsilon=value, **bounds)
+        elif method.value in o.PROMISING:
+            release = getattr(pi, o.PROMISING[method.value])(epsilon=value, **bounds)
         losses = pi.audit(clone(release), rows.X, rows.y, ids=rows.ids, delta=delta).quantile([0.5, 0.95, 1.0])
         compared = o.compared(release, rows, rule)
         width = _width(clone(release).fit(rows.X, rows.y, **({} if rows_per_person is None else {"ids": rows.ids})))
@@ -97,7 +89,7 @@ def choose(
     if json:
         terminal.print_json({**record, "rows": [terminal.with_flags(line) for line in lines], "note": CHOSEN_BY_TABLE})
         return
-    head = "epsilon" if method in PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
+    head = "epsilon" if method.value in o.PROMISING else "gamma" if method is ChosenMethod.posterior else "scale"
     heads = (head, compared.measure, "95% interval, width", "median loss", "95%", "largest")
     table, out = terminal.plain_table(None, *heads), terminal.console()
     for line in lines:

@@ -66,6 +66,21 @@ class ReleaseName(str, Enum):
     poisson = "poisson"
 
 
+class Method(str, Enum):
+    """Estimators that keep an (epsilon, delta) promise."""
+
+    adaops = "adaops"
+    adassp = "adassp"
+    logistic = "logistic"
+
+
+PROMISING = {
+    "adaops": "AdaOPS",
+    "adassp": "AdaSSP",
+    "logistic": "PrivateLogisticRegression",
+}  #: by name: loaded when used
+
+
 def make_release(name: ReleaseName, alpha: float, gamma: float | None, scale: float | None, intercept: bool) -> Any:
     """Build the release that the options describe; one that does nothing for it is told."""
     idle = ("--scale", scale) if name is ReleaseName.posterior else ("--gamma", gamma)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from typer import Option
 from typer.core import TyperCommand
@@ -15,14 +15,6 @@ from perinstance.cli import options as o
 from perinstance.cli.ledger_command import check_ledger, reserved
 from perinstance.cli.notices import say
 from perinstance.errors import InvalidInput, InvalidModelFile
-
-
-class Method(str, Enum):
-    """Estimators that keep an (epsilon, delta) promise."""
-
-    adaops = "adaops"
-    adassp = "adassp"
-    logistic = "logistic"
 
 
 class IntervalsAtPrice(str, Enum):
@@ -51,7 +43,7 @@ def release(
     range_: o.Ranges = None,
     y_bound: o.TargetBound = None,
     intercept: Annotated[bool, Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
-    method: Annotated[Method, Option(help="The estimator.")] = Method.adassp,
+    method: Annotated[o.Method, Option(help="The estimator.")] = o.Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
     recipe: o.RecipeFile = None,
@@ -102,11 +94,13 @@ def release(
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target, intercept)
     target = target or rule.target_column
-    two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
+    two = o.declared_classes(classes, y_bound, method is o.Method.logistic, rule)
     x_bounds, y_bounds = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
-    if kappa is not None and method is not Method.adaops:
+    if kappa is not None and method is not o.Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
+    if wanted is IntervalsAtPrice.robust and method is not o.Method.adassp:
+        raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if rows_per_person is not None and id is None:
         raise InvalidInput("--rows-per-person needs --id, the column that says whose row each is")
     table = o.open_table(file, delimiter, decimal, rule)
@@ -115,7 +109,12 @@ def release(
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names)}
     promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
-    estimator: Any = _estimator(method, promise, two, {"y_bound": y_bounds, "n_public": n_public}, kappa, wanted)
+    promise |= {"classes": two} if two else {"y_bound": y_bounds, "n_public": n_public}
+    if method is o.Method.adaops:
+        promise["kappa"] = kappa
+    elif method is o.Method.adassp:
+        promise["intervals"] = "robust" if wanted is IntervalsAtPrice.robust else None
+    estimator: Any = getattr(pi, o.PROMISING[method.value])(**promise)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
@@ -161,19 +160,6 @@ def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:
             f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets "
             f"{of}; many clipped rows shift the model"
         )
-
-
-def _estimator(
-    method: Method, promise: dict[str, Any], classes: Any, linear: dict[str, Any], kappa: float | None, intervals: Any
-) -> Any:
-    robust: Literal["robust"] | None = "robust" if intervals is IntervalsAtPrice.robust else None
-    if robust and method is not Method.adassp:
-        raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
-    if method is Method.logistic:
-        return pi.PrivateLogisticRegression(**promise, classes=classes)
-    if method is Method.adaops:
-        return pi.AdaOPS(**promise, **linear, kappa=kappa)
-    return pi.AdaSSP(**promise, **linear, intervals=robust)
 
 
 def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:

@@ -35,10 +35,10 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
+from perinstance.numerics.rounding import BOUND_DOWN, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
 from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.promises.promise import check_promise, gaussian_distance, noise_scale
-from perinstance.sampling import GRID, ExactGram, Noisy, draw
+from perinstance.sampling import ExactGram, Noisy, draw
 
 HISTOGRAM = 0.2  #: of the squared distance, where the matrix is looked at too; the rest is the matrix's
 EDGES = tuple(float(f"{m}e{k}") for k in range(-3, 1) for m in ("1", "1.5", "2", "3", "5", "7")) + (10.0,)
@@ -60,14 +60,6 @@ class NoisyLook:
     matrix: Floats  #: K
     margin: float
     floor: float  #: 0 where nothing is known
-
-
-def look_at(sweep: Sweep, rows: Rows, penalties: Floats, x_bound: float, split: SplitPromise) -> NoisyLook:
-    """Look at the matrix once, with exact draws."""
-    square = x_bound * x_bound * OWN_ROW_UP * OWN_ROW_UP  # rows that were scaled to the bound may round above it
-    scale, p = noise_scale(square, split.matrix), len(penalties)
-    tail = math.sqrt(2.0 * p) + math.sqrt(-2.0 * math.log(split.each))
-    return bounded(noisy_gram(sweep, rows, p, square, scale), penalties, (scale * tail + p * GRID) * BOUND_UP)
 
 
 def noisy_gram(sweep: Sweep, rows: Rows, p: int, square: float, scale: float) -> Floats:

@@ -36,7 +36,8 @@ from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.log_ratios import Output, output_of
 from perinstance.releases.base.own_row import KnowsOwnRow
 from perinstance.releases.base.release import Mechanism
-from perinstance.sampling import Noisy, draw
+from perinstance.releases.promises.promise import noise_scale
+from perinstance.sampling import GRID, Noisy, draw
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
@@ -260,9 +261,13 @@ def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, spl
         values, off = np.linalg.eigvalsh(A), EIGENVALUES_ERROR * float(np.linalg.norm(A))
         smallest, largest = max(float(values[0]) - off, 0.0), float(values[-1]) + off
     longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP
+    # the matrix is looked at once, with exact draws; rows that were scaled to the bound may round above it
+    square = bound * bound * OWN_ROW_UP * OWN_ROW_UP
+    scale, tail = noise_scale(square, split.matrix), math.sqrt(2.0 * p) + math.sqrt(-2.0 * math.log(split.each))
+    noisy = loss_bounds.noisy_gram(sweep, _rows(mechanism), p, square, scale)
     return PublicTerms(
         family=mechanism.family,
-        look=loss_bounds.look_at(sweep, _rows(mechanism), penalties, bound, split),
+        look=loss_bounds.bounded(noisy, penalties, (scale * tail + p * GRID) * BOUND_UP),
         alpha=mechanism.alpha,
         intercept=mechanism.fit_intercept,
         noise=mechanism.scale / math.sqrt(smallest) * OWN_ROW_UP if smallest > 0 else math.inf,

@@ -14,12 +14,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
 from perinstance.pairs.arguments import Direction, people_table, spread
 from perinstance.pairs.base import Pairs
-from perinstance.pairs.closed_form.sampled_step import (
-    step_delta_with,
-    step_delta_without,
-    step_epsilon_with,
-    step_epsilon_without,
-)
+from perinstance.pairs.closed_form.sampled_step import step_deltas, step_epsilons
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes, weakest_codes
@@ -132,7 +127,7 @@ class SampledGaussian(ColumnPairs):
         deltas = spread(delta, len(self))
 
         def of_step(rate: Floats, distance: Floats, d: Floats) -> Floats:
-            return np.asarray(np.max([_STEP_EPSILON[side](rate, distance, d) for side in _sides(direction)], axis=0))
+            return np.asarray(np.max([step_epsilons(side, rate, distance, d) for side in _sides(direction)], axis=0))
 
         def of_sum(some: SampledGaussian, d: Floats) -> Floats:
             found = Pairs._epsilon(some, d, direction)
@@ -149,7 +144,7 @@ class SampledGaussian(ColumnPairs):
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
         def of_step(rate: Floats, distance: Floats, e: Floats) -> Floats:
-            return np.asarray(np.max([_STEP_DELTA[side](rate, distance, e) for side in _sides(direction)], axis=0))
+            return np.asarray(np.max([step_deltas(side, rate, distance, e) for side in _sides(direction)], axis=0))
 
         def of_sum(some: SampledGaussian, e: Floats) -> Floats:
             return Pairs._delta(some, e, direction)
@@ -230,10 +225,6 @@ class SampledGaussian(ColumnPairs):
         place = live.argmax(axis=1)
         pick = np.flatnonzero(rows)
         return self._rate[pick, place], self._distance[pick, place]
-
-
-_STEP_EPSILON = {"with": step_epsilon_with, "without": step_epsilon_without}
-_STEP_DELTA = {"with": step_delta_with, "without": step_delta_without}
 
 
 def _squared(distance: Floats) -> Floats:

@@ -51,15 +51,13 @@ def groupings(groups: Any, audit: Any, epsilon: Floats) -> dict[str, dict[str, L
 
 def by_group(epsilon: Floats, labels: Any) -> dict[str, LossCounts]:
     """Return the losses of each group by its name, given one label per person."""
-    texts = label_texts(labels)
-    codes: dict[str, int] = {}
-    member = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64, count=len(texts))
+    names, member = np.unique(label_texts(labels).astype(str), return_inverse=True)
     order = np.argsort(member, kind="stable")
-    cuts = np.searchsorted(member[order], np.arange(1, len(codes)))
-    groups = {name: LossCounts(math.inf) for name in codes}
+    cuts = np.searchsorted(member[order], np.arange(1, len(names)))
+    groups = {str(name): LossCounts(math.inf) for name in names}
     for counts, losses in zip(groups.values(), np.split(epsilon[order], cuts), strict=True):
         counts.add(losses)
-    return dict(sorted(groups.items()))
+    return groups
 
 
 def group_rows(groups: Mapping[str, LossCounts], most: float = math.inf) -> list[charts.GroupRow]:

@@ -6,17 +6,19 @@ import base64
 import datetime
 import hashlib
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from perinstance._version import __version__
 from perinstance.errors import InvalidInput
 from perinstance.report.redaction import SHARED
 from perinstance.report.svg import own_text
-from perinstance.report.words import versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,15 @@ class Page:
 
     @property
     def made(self) -> str:
-        """When and by what the page was made."""
-        return f"Made on {datetime.date.today().isoformat()} by {versions()}."
+        """When the page was made, and by which versions of what its numbers pass through."""
+        import numba
+        import scipy
+        import sklearn
+
+        parts = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba}
+        others = ", ".join(f"{name} {module.__version__}" for name, module in parts.items())
+        python = ".".join(str(part) for part in sys.version_info[:3])
+        return f"Made on {datetime.date.today().isoformat()} by perinstance {__version__}, Python {python}, {others}."
 
     def markup(self) -> str:
         """Return one HTML page."""

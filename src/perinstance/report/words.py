@@ -7,7 +7,6 @@ attack against the Gaussian mechanism of that loss, and against any mechanism.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -329,18 +328,6 @@ def comparison_lines(comparison: AccuracyComparison) -> list[tuple[str, str]]:
         ("not private: no noise, no clipping", written(comparison.not_private)),
         ("no model: the same answer for everybody", written(comparison.constant)),
     ]
-
-
-def versions() -> str:
-    """Return this package and those that its numbers pass through, with their versions."""
-    import numba
-    import scipy
-    import sklearn
-
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    parts = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba}
-    others = ", ".join(f"{name} {module.__version__}" for name, module in parts.items())
-    return f"perinstance {__version__}, Python {python}, {others}"
 
 
 def recipe(audit: Audit | ScatteredAudit, command: str | None) -> str:

@@ -15,24 +15,14 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, LONG_UNIT, SAMPLED_STEP, SAMPLED_STEP_ABSOLUTE, UNIT
 from perinstance.pairs.closed_form.profile import shift_deltas
 
-#: delta of a rate, a distance and an epsilon
-Profile = Callable[[Floats, Floats, Floats], Floats]
 
+def step_deltas(side: str, rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    """Return delta at any epsilon, of the person ``"with"`` over without them, or of ``"without"`` over with.
 
-def step_delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    """Return delta at any epsilon, the person with over without them."""
-    return _of_both(rate, distance, epsilon, _delta_with, _delta_without)
-
-
-def step_delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    """Return delta at any epsilon, without over with."""
-    return _of_both(rate, distance, epsilon, _delta_without, _delta_with)
-
-
-def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one: Profile, other: Profile) -> Floats:
-    """``delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon)`` left of zero."""
-    right = one(rate, distance, np.maximum(epsilon, 0.0))
-    left = np.minimum(epsilon, 0.0)
+    ``delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon)`` left of zero.
+    """
+    one, other = (_delta_with, _delta_without) if side == "with" else (_delta_without, _delta_with)
+    right, left = one(rate, distance, np.maximum(epsilon, 0.0)), np.minimum(epsilon, 0.0)
     back = (np.exp(left) * other(rate, distance, -left) - np.expm1(left)) * (1.0 + SAMPLED_STEP)
     return np.minimum(np.where(epsilon < 0.0, back, right), 1.0)
 
@@ -60,8 +50,19 @@ def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
     return np.where(inside, out, 0.0)
 
 
-def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
-    """Return the epsilon at delta > 0: ``log(1 + q (e^E - 1))`` at the shift's E for ``delta/q``."""
+def step_epsilons(side: str, rate: Floats, distance: Floats, delta: Floats) -> Floats:
+    """Return the epsilon at delta > 0.
+
+    With E of the shift: ``log(1 + q (e^E - 1))`` where ``delta_shift(E) = delta/q``, or without over with
+    ``-log(1 - q + q e^-E)`` where ``delta_shift(E) q e^{epsilon - E} = delta``.
+    """
+    if side == "without":
+
+        def profile(E: Floats) -> Floats:
+            return shift_deltas(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))
+
+        E = _bisected(distance, delta, profile)
+        return -np.log1p(rate * np.expm1(-E)) * (1.0 + FEW_ROUNDINGS)  # 1 - q + q e^-E = 1 + q (e^-E - 1)
     with np.errstate(over="ignore"):
         share = delta * (1.0 - FEW_ROUNDINGS) / rate
     E = _bisected(distance, share, lambda E: shift_deltas(distance, E))
@@ -71,17 +72,6 @@ def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
     small = np.where(E < 700.0, rate * np.expm1(np.minimum(E, 700.0)), np.exp(np.minimum(x, 1.0)))
     epsilon = np.where(x > 1.0, far, np.log1p(np.minimum(small, np.e)))
     return np.where(E > 0.0, epsilon * (1.0 + LAST_SUM), 0.0)
-
-
-def step_epsilon_without(rate: Floats, distance: Floats, delta: Floats) -> Floats:
-    """Return the epsilon at delta > 0: ``-log(1 - q + q e^-E)`` where ``delta_shift(E) q e^{epsilon - E} = delta``."""
-
-    def profile(E: Floats) -> Floats:
-        return shift_deltas(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))
-
-    E = _bisected(distance, delta, profile)
-    # 1 - q + q e^-E = 1 + q (e^-E - 1)
-    return -np.log1p(rate * np.expm1(-E)) * (1.0 + FEW_ROUNDINGS)
 
 
 def _bisected(distance: Floats, delta: Floats, profile: Callable[[Floats], Floats]) -> Floats:
