@@ -10,6 +10,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger import charging
 from perinstance.ledger.files import sorted_pairs
+from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.pairs import (
     GaussianShift,
     GeneralGaussian,
@@ -88,6 +89,15 @@ def test_totals_are_compositions_person_by_person(ledger, kinds, monkeypatch):
     assert running.ids.to_pylist() == totals.ids.to_pylist()
     assert (running.losses >= totals.losses * (1 - 1e-9)).all() or "student" in kinds
     assert set(running.columns()["kind"]) <= {"upper", "estimate"}
+
+
+def test_ids_that_several_releases_share_are_read_once(ledger, monkeypatch):
+    monkeypatch.setattr(sorted_pairs, "ROWS", 7)
+    people, read, ids = [f"p{i:02d}" for i in range(20)], [], ChargeFile.ids
+    for k in range(3):
+        ledger.charge_pairs(people, GaussianShift(np.full(20, k + 1.0)), key=f"{k}")
+    monkeypatch.setattr(ChargeFile, "ids", lambda file, group: read.append(group) or ids(file, group))
+    assert len(ledger.totals()) == 20 and read == [0, 1, 2]
 
 
 def test_an_audit_is_charged_with_what_it_found(ledger):

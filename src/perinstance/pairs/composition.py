@@ -114,9 +114,10 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
 def _lengths(distances: Floats) -> Floats:
     """Return the root of the sum of squares of each column, rounded up; of one distance that distance."""
     longest = distances.max(axis=0)
-    alone = (np.count_nonzero(distances, axis=0) <= 1) | np.isinf(longest)
+    alone = ((distances > 0).sum(axis=0) <= 1) | np.isinf(longest)
     with np.errstate(under="ignore", over="ignore"):  # in units of the longest nothing overflows
-        total = np.sqrt(np.square(distances / np.where(alone, 1.0, longest)).sum(axis=0))
+        shares = distances / np.where(alone, 1.0, longest)
+        total = np.sqrt(np.square(shares, out=shares).sum(axis=0))
         return np.where(alone, longest, longest * total * (1.0 + FEW_ROUNDINGS * len(distances)) + SMALLEST)
 
 

@@ -70,11 +70,11 @@ def id_blocks(files: Sequence[ChargeFile]) -> Iterator[IdBlock]:
     cursors = [_Cursor(file) for file in files]
     read: dict[str, pa.Array] = {}  # ids of the row groups in which cursors are, by hash
     while ahead := [cursor for cursor in cursors if not cursor.done]:
-        read = {c.place[0]: read[c.place[0]] if c.place[0] in read else c.file.ids(c.group) for c in ahead}
+        first = {cursor.place[0]: cursor for cursor in ahead}  # one file per hash: the ids of all others are equal
+        read = {group: read[group] if group in read else c.file.ids(c.group) for group, c in first.items()}
         last = min(ids[-1].as_py() for ids in read.values())
         near: dict[Place, pa.Array] = {}
-        for cursor in ahead:
-            group, start = cursor.place
+        for group, start in {cursor.place for cursor in ahead}:
             ids = read[group]
             stop = bisect_right(range(len(ids)), last, start, key=partial(_id, ids))
             near[group, start] = ids.slice(start, stop - start)

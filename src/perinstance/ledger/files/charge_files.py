@@ -76,7 +76,7 @@ class ChargeFile:
 
     def __len__(self) -> int:
         """Return how many row groups there are."""
-        return int(self._file.num_row_groups) if self._file.metadata.num_rows else 0
+        return len(self.footer.groups)
 
     def tables(self) -> Iterator[pa.Table]:
         """Read the row groups in order."""

@@ -144,8 +144,9 @@ def plain_columns(table: pa.Table) -> dict[str, NDArray[Any]]:
             column = table.column(name)
             if pa.types.is_dictionary(column.type):
                 whole = one_array(column)
-                codes = np.array([KINDS.index(word) for word in whole.dictionary.to_pylist()], dtype=np.uint8)
-                found[name] = codes[whole.indices.to_numpy(zero_copy_only=False)]
+                words, codes = whole.dictionary.to_pylist(), whole.indices.to_numpy(zero_copy_only=False)
+                same = words == list(KINDS)  # as ``_coded`` writes them: no table to look them up in
+                found[name] = codes.astype(np.uint8) if same else np.uint8([KINDS.index(w) for w in words])[codes]
             else:
                 found[name] = column.to_numpy()
     return found
