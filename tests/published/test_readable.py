@@ -63,6 +63,11 @@ def test_what_is_shown(run, cost):  # noqa: F811
         assert said in done.out, done.out
     record = json.loads(run("show", cost, "--json").out)
     assert [one["name"] for one in record["coefficients"]][0] == "age" and record["coefficients"][0]["low"] < 50
+    table = json.loads(run("intervals", cost, "--json").out)  # in the same units, the intercept too
+    for shown, listed in zip(record["coefficients"], table["coefficients"], strict=True):
+        ends = [listed["published"], listed["low"], listed["high"]]
+        assert ends == pytest.approx([shown["coefficient"], shown["low"], shown["high"]], rel=1e-12)
+    assert "own units" in " ".join(table["notes"]) and "as the recipe scales" not in " ".join(table["notes"])
 
 
 def test_only_what_stands_out_is_read_aloud(cost):

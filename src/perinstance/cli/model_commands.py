@@ -100,9 +100,10 @@ def intervals(
       perinstance intervals model.json --about table
     """
     from perinstance.cli import terminal
+    from perinstance.published.readable import inference_in_units
     from perinstance.report.svg import clean
 
-    found = pi.load_model(model).inference(about.value)
+    found = inference_in_units(pi.load_model(model), about.value)
     found = replace(found, names=tuple(map(clean, found.names)))  # of a file that anybody may have written
     if json:
         table = found.to_dict(level)
@@ -140,13 +141,13 @@ def show(model: o.Model, json: o.Json = False) -> None:
 
 def print_model(model: PublishedModel, out: Any, table: bool = False) -> None:
     """Print what a model says (names in it may be anybody's), and the sentence for its people."""
-    from perinstance.published.readable import readable_model
+    from perinstance.published.readable import readable_inference, readable_model
 
     for line in readable_model(model).lines():
         out.print("".join(letter for letter in line if letter.isprintable()), markup=False, soft_wrap=True)
-    if table:
-        answered = [about for about in About if model.known[about.value].solved is not None]
-        out.print(model.inference((answered or [About.population])[0].value).summary(), markup=False, soft_wrap=True)
+    found, _ = readable_inference(model)  # why there are none is among the lines
+    if table and found is not None:
+        out.print(found.summary(), markup=False, soft_wrap=True)
     if model.promise is not None:
         out.print("For the people in the data:", style="bold")
         out.print(model.statement(), markup=False)

@@ -33,7 +33,7 @@ from perinstance.releases.base.shown_decimals import declared_text, promise_sent
 
 IN_STEPS = (
     "Columns count as the recipe scales them (a range is -1 to 1), and so does a target with a range; perinstance show "
-    "prints coefficients and intervals in the columns' own units."
+    "and perinstance intervals print them in the columns' own units."
 )
 _ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")
 

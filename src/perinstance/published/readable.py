@@ -6,17 +6,21 @@ Everything follows from the model file: it is public, and costs no privacy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perinstance.data.recipes import column_kinds as kinds_of_columns
 from perinstance.errors import InvalidInput
 from perinstance.inference.table import ABOUT, LEVEL, About, Inference
-from perinstance.published.model import PublishedModel
+from perinstance.published.model import IN_STEPS, PublishedModel
 from perinstance.releases.base.model_document import NEIGHBOURS
 from perinstance.releases.base.shown_decimals import declared_text
 
+IN_UNITS = (
+    "Coefficients are in the columns' own units, as perinstance show prints them; the intercept counts at the middle of "
+    "every range, no word."
+)
 YEAR = 365.25  # days: a coefficient of a date is told per year
 
 
@@ -62,23 +66,12 @@ def readable_model(model: PublishedModel) -> ReadableModel:
     numbers, recipe = model.numbers, model.recipe
     if numbers.task == "values":
         raise InvalidInput("this release is numbers as they are, not a model of a target; they are in numbers.values")
-    unit, scale, center = "", 1.0, (0.0, 1.0)
-    if recipe is not None and recipe.target is not None and numbers.task == "regressor" and numbers.link == "identity":
-        unit = recipe.declared_kinds()[recipe.target_column or ""].rules.unit
-        at = recipe.inverse_transform_target([0.0, 1.0])
-        center, scale = (float(at[0]), float(at[1] - at[0])), float(at[1] - at[0])
+    unit, center, scale = _target_unit(model)
     if numbers.task == "classifier":
         unit = f"log odds of {str(numbers.classes[-1])!r}" if len(numbers.classes) == 2 else "scores"
     elif numbers.link == "log":
         unit = "on the log scale"
-    found: Inference | None = None
-    questions: tuple[About, ...] = ("population", "table")
-    for question in questions:
-        try:
-            found = model.inference(question)
-            break
-        except InvalidInput as refusal:
-            why = f"No intervals: {refusal}."
+    found, why = readable_inference(model)
     promise = "none to everybody; each person's loss is a matter of their row"
     if model.promise is not None:
         neighbours = (model.document.get("promise") or {}).get("neighbours", NEIGHBOURS)
@@ -89,12 +82,12 @@ def readable_model(model: PublishedModel) -> ReadableModel:
     for k, (coef, constant) in enumerate(zip(coefs, np.ravel(numbers.intercept), strict=True)):
         label = f"{numbers.classes[k]}: " if len(coefs) > 1 else ""
         ends = {} if found is None or label else dict(zip(found.names, found.conf_int(LEVEL).tolist(), strict=True))
-        own = [(n, value, 0.0, by * scale, reads) for (n, by, reads), value in zip(factors, coef, strict=True)]
-        own += [("intercept", constant, *center, where)] if constant or "intercept" in ends else []
-        for place, (name, value, start, step, reads) in enumerate(own):
-            low, high = [start + step * end for end in ends.get(name, ())] or [None, None]  # steps are positive
+        own = [(n, float(value * by * scale), reads) for (n, by, reads), value in zip(factors, coef, strict=True)]
+        own += [("intercept", float(center + scale * constant), where)] if constant or "intercept" in ends else []
+        for place, (name, value, reads) in enumerate(own):
+            low, high = ends.get(name, (None, None))
             shown = label + (_shown(name) if place < len(factors) else "(intercept)")
-            lines.append(ReadableCoefficient(shown, float(start + value * step), low, high, reads))
+            lines.append(ReadableCoefficient(shown, value, low, high, reads))
     target = repr(model.target) if model.target else "the target"
     about = "estimates that are not shrunk, which perinstance intervals shows."
     return ReadableModel(
@@ -106,6 +99,40 @@ def readable_model(model: PublishedModel) -> ReadableModel:
         bounds=_bounds(model),
         example=_example(lines, factors, target, unit),
     )
+
+
+def readable_inference(model: PublishedModel) -> tuple[Inference | None, str]:
+    """Return intervals about people like these, or else about the table, in units; or why there are none."""
+    questions: tuple[About, ...] = ("population", "table")
+    for question in questions:
+        try:
+            return inference_in_units(model, question), ""
+        except InvalidInput as refusal:
+            why = f"No intervals: {refusal}."
+    return None, why
+
+
+def inference_in_units(model: PublishedModel, about: About) -> Inference:
+    """Return ``model.inference(about)`` in the units of the raw table, where a recipe knows them."""
+    found = model.inference(about)
+    if model.recipe is None:
+        return found
+    _, center, scale = _target_unit(model)
+    steps, start = [by * scale for _, by, _ in _factors(model)][: len(found.names)], np.zeros(len(found.names))
+    if found.names[-1] == "intercept":
+        steps[len(start) - 1 :], start[-1] = [scale], center
+    notes = tuple(IN_UNITS if note == IN_STEPS else note for note in found.notes)
+    published = start + np.array(steps) * found.published
+    return replace(found, published=published, solved=found.solved.mapped(np.diag(steps), start), notes=notes)
+
+
+def _target_unit(model: PublishedModel) -> tuple[str, float, float]:
+    """Return the target's unit, and in it the zero and the length of one step of the model's numbers."""
+    recipe, numbers = model.recipe, model.numbers
+    if recipe is None or recipe.target is None or numbers.task != "regressor" or numbers.link != "identity":
+        return "", 0.0, 1.0
+    at = recipe.inverse_transform_target([0.0, 1.0])
+    return recipe.declared_kinds()[recipe.target_column or ""].rules.unit, float(at[0]), float(at[1] - at[0])
 
 
 def _factors(model: PublishedModel) -> Iterator[tuple[str, float, str]]:
