@@ -193,11 +193,15 @@ def test_intervals_take_a_persons_rows_for_one():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (4000, 1))
     y = np.clip(0.5 * X[:, 0] + 0.1 * rng.normal(size=4000), -1, 1)
-    release = pi.AdaSSP(epsilon=4.0, x_bound=1.0, y_bound=1.0, rows_per_person=4)
+    release = pi.AdaSSP(epsilon=4.0, x_bound=1.0, y_bound=1.0, rows_per_person=4, intervals="robust")
     release.fit(X, y, ids=np.arange(4000) // 4)
     wide = release.inference().bse
     release.rows_per_person = None  # the same numbers, as if a row were a person
     assert (release.inference().bse < wide).all()
+    free = pi.AdaSSP(epsilon=4.0, x_bound=1.0, y_bound=1.0, rows_per_person=4).fit(X, y, ids=np.arange(4000) // 4)
+    with pytest.raises(InvalidInput, match='intervals="robust"'):
+        free.inference()
+    assert free.inference("table").resolved.all() and len(free.predict(X[:2], use="estimate")) == 2
 
 
 def sums(release, X) -> list[Fraction]:

@@ -180,6 +180,10 @@ ONE_SHOT = (
     "with rounds=1 nothing that was published tells how widely outcomes scatter, so nothing can be said of people like "
     'these; publish with rounds=5 (the default), or ask about="table"'
 )
+SEVERAL_ROWS = (
+    "free intervals take rows to be independent, and those of one person are not: with rows_per_person nothing is said "
+    'of people like these; publish with intervals="robust", or ask about="table"'
+)
 LONG_ROWS = (
     "Robust intervals take the mean to be linear and nothing else; in a fit without noise, rows longer than is common "
     "would count less, and residuals beyond six standard deviations as six."
@@ -227,6 +231,8 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
     population = about == "population"
     if population and rounds.count == 1:
         return PublishedInference(None, (), ONE_SHOT)
+    if population and rounds.stage is None and rounds.rows_per_person > 1:
+        return PublishedInference(None, (), SEVERAL_ROWS)
     box, frame = rounds.box, published.frame
     units = np.array([frame.in_units(one, box.weight) for one in np.eye(frame.d)]).T
     found = equation(published, rounds, population)
