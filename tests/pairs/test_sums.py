@@ -52,6 +52,20 @@ OBJECTIVES = [
 DELTAS = [1e-300, 1e-12, 0.2, 0.999, 1e-6, 1 - 1e-12, 1e-60, 0.5, 1e-3, 0.9]
 
 
+def test_equal_neighbours_are_answered_once_and_no_others():
+    """People who differ from the one before in one number, or in delta alone, have an answer of their own."""
+    base = np.array([0.5, 2.0, 1.0, 0.5])
+    some = np.repeat([base, *(base + 0.125 * unit for unit in np.eye(4)), base], 2, axis=0)
+    laplace = np.repeat([0.5, 0.5, 0.75, 0.5, 0.5, 0.5], 2)
+    delta = np.repeat([1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-3], 2)
+    pairs = [ObjectivePair(*some.T), ObjectivePair(*some.T) + LaplaceShift(laplace)]
+    for pair in pairs:
+        once = np.concatenate([pair[i : i + 1].epsilon(delta[i]) for i in range(12)])
+        assert (pair.epsilon(delta) == once).all() and len(np.unique(once)) == 6
+    same = pairs[1][np.array([0, 0])]
+    assert (same.epsilon([1e-6, 1e-3]) == np.r_[same[:1].epsilon(1e-6), same[:1].epsilon(1e-3)]).all()
+
+
 def coordinates(person, direction):
     found = sums.objective_coordinates(*person)
     return found if direction == "without" else sums.exchanged(found)
