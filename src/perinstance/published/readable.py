@@ -18,8 +18,8 @@ from perinstance.releases.base.model_document import NEIGHBOURS
 from perinstance.releases.base.shown_decimals import declared_text
 
 IN_UNITS = (
-    "Coefficients are in the columns' own units, as perinstance show prints them; the intercept counts at the middle of "
-    "every range, no word."
+    "Coefficients are in the columns' own units, as perinstance show prints them; the intercept counts at the middle "
+    "of every range, no word."
 )
 YEAR = 365.25  # days: a coefficient of a date is told per year
 
