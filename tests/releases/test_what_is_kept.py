@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -126,8 +127,10 @@ def test_a_search_over_a_release_is_told_to_cost_as_many_releases_as_fits(name):
     parameter = {"adassp": "epsilon", "posterior": "gamma", "process": "gamma"}.get(name, "scale")
     scorer = (lambda estimator, *_: 0.0) if name in ("mean", "process") else None
     search = GridSearchCV(clone(release), {parameter: [1.0, 2.0]}, cv=2, scoring=scorer, refit=False)
-    with pytest.warns(ManyReleases, match="every fit of .* publishes"):
-        search.fit(X, y)
-    with pytest.warns(ManyReleases):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            search.fit(X, y)
         cross_val_score(clone(release), X, y, cv=2, scoring=scorer)
+    assert [one.category for one in said] == [ManyReleases] * 3 and "publishes" in str(said[0].message)
     clone(release).fit(X, y)  # alone it says nothing: warnings are errors here

@@ -145,8 +145,10 @@ def plain_columns(table: pa.Table) -> dict[str, NDArray[Any]]:
             if pa.types.is_dictionary(column.type):
                 whole = one_array(column)
                 words, codes = whole.dictionary.to_pylist(), whole.indices.to_numpy(zero_copy_only=False)
-                same = words == list(KINDS)  # as ``_coded`` writes them: no table to look them up in
-                found[name] = codes.astype(np.uint8) if same else np.uint8([KINDS.index(w) for w in words])[codes]
+                if words == list(KINDS):  # as ``_coded`` writes them: no table to look them up in
+                    found[name] = codes.astype(np.uint8)
+                else:
+                    found[name] = np.array([KINDS.index(word) for word in words], dtype=np.uint8)[codes]
             else:
                 found[name] = column.to_numpy()
     return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,9 @@ from perinstance.releases.base.model_document import (
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
+
+#: scikit-learn's runners of the fits of a search or a cross-validation that was warned of: once is enough
+_TOLD: WeakSet[Any] = WeakSet()
 
 
 class WritesModel(BaseEstimator):
@@ -158,17 +162,22 @@ class WritesModel(BaseEstimator):
         if refused:
             raise TypeError(f"fit() got unexpected arguments {sorted(refused)}")
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
+        searched, runner = False, None
+        while frame is not None and runner is None:
             if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
-                warnings.warn(
-                    f"every fit of {type(self).__name__} publishes: a search or a cross-validation is as many releases "
-                    "about the same people as it makes fits, and no loss or promise of one fit covers the others; "
-                    "choose parameters on public data, or split the budget over all fits",
-                    ManyReleases,
-                    stacklevel=3,
-                )
-                return
+                searched, runner = True, frame.f_locals.get("parallel")
             frame = frame.f_back
+        if not searched or runner in _TOLD:
+            return
+        if runner is not None:
+            _TOLD.add(runner)
+        warnings.warn(
+            f"every fit of {type(self).__name__} publishes: a search or a cross-validation is as many releases "
+            "about the same people as it makes fits, and no loss or promise of one fit covers the others; "
+            "choose parameters on public data, or split the budget over all fits",
+            ManyReleases,
+            stacklevel=3,
+        )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two fits differ: a release cannot be seeded."""
