@@ -31,10 +31,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.model_document import PublishedNumbers, document_text
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
-IN_STEPS = (
-    "Columns count as the recipe scales them (a range is -1 to 1), and so does a target with a range; perinstance show "
-    "and perinstance intervals print them in the columns' own units."
-)
+IN_STEPS = "Columns and a target with a range count as the recipe scales them; perinstance intervals prints units."
 _ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -17,10 +18,7 @@ from perinstance.published.model import IN_STEPS, PublishedModel
 from perinstance.releases.base.model_document import NEIGHBOURS
 from perinstance.releases.base.shown_decimals import declared_text
 
-IN_UNITS = (
-    "Coefficients are in the columns' own units, as perinstance show prints them; the intercept counts at the middle "
-    "of every range, no word."
-)
+IN_UNITS = "Coefficients are in the columns' own units; the intercept counts at the middle of every range, no word."
 YEAR = 365.25  # days: a coefficient of a date is told per year
 
 
@@ -103,8 +101,7 @@ def readable_model(model: PublishedModel) -> ReadableModel:
 
 def readable_inference(model: PublishedModel) -> tuple[Inference | None, str]:
     """Return intervals about people like these, or else about the table, in units; or why there are none."""
-    questions: tuple[About, ...] = ("population", "table")
-    for question in questions:
+    for question in get_args(About):
         try:
             return inference_in_units(model, question), ""
         except InvalidInput as refusal:

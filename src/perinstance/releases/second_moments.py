@@ -201,7 +201,11 @@ class PrivateGram(PredictsLinearly, Promised):
             shape = np.eye(len(theta)) if mechanism.precision is None else np.linalg.inv(mechanism.precision)
             noise = H @ (maps.T @ shape @ maps) @ H * (mechanism.scale / half) ** 2
         score, sampling = np.zeros(len(theta)), np.zeros_like(H)
-        notes = (self._price(), *((NORMAL_SCORE,) if classifier else ()))
+        price = (
+            f"Second moments were released under a promise of their own ({self.epsilon:g}, {self.delta:g}), which adds "
+            "up with this release; rows are taken to lie within the bounds that were declared there."
+        )
+        notes = (price, *((NORMAL_SCORE,) if classifier else ()))
         if about == "table":
             slope = slope + ridge
         else:
@@ -215,12 +219,6 @@ class PrivateGram(PredictsLinearly, Promised):
     def published_parameters(self) -> dict[str, Any]:
         """Return the moments, so that a model's file has them."""
         return {"moments_": self.moments_.tolist()}
-
-    def _price(self) -> str:
-        return (
-            f"Second moments were released under a promise of their own ({self.epsilon:g}, {self.delta:g}), which adds "
-            "up with this release; rows are taken to lie within the bounds that were declared there."
-        )
 
     def _scale(self, box: DeclaredBox) -> float:
         distance = row_distance(*check_promise(self.epsilon, self.delta), most_rows(self))

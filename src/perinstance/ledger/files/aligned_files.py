@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +75,7 @@ def id_blocks(files: Sequence[ChargeFile]) -> Iterator[IdBlock]:
         near: dict[Place, pa.Array] = {}
         for group, start in {cursor.place for cursor in ahead}:
             ids = read[group]
-            stop = bisect_right(range(len(ids)), last, start, key=partial(_id, ids))
+            stop = bisect_right(range(len(ids)), last, start, key=lambda at, ids=ids: ids[at].as_py())
             near[group, start] = ids.slice(start, stop - start)
         everybody = _union([ids for ids in near.values() if len(ids)])
         rows = {place: _rows(everybody, own) for place, own in near.items()}
@@ -89,10 +88,6 @@ def id_blocks(files: Sequence[ChargeFile]) -> Iterator[IdBlock]:
                 present[k] = at >= 0
             pairs.append(placed_pairs(columns, cursor.file.footer.schema, at))
         yield IdBlock(everybody, tuple(pairs), present)
-
-
-def _id(ids: pa.Array, at: int) -> str:
-    return ids[at].as_py()
 
 
 def _union(parts: list[pa.Array]) -> pa.Array:

@@ -126,15 +126,15 @@ class AdaSSP(PredictsLinearly, Promised):
         """Return what the released numbers say of the coefficients."""
         plan = self._plan(self._box(self.n_features_in_))
         found = known(plan, self._run_again(), about)
-        return found if plan.stage is None else replace(found, notes=(*found.notes, self._price()))
-
-    def _price(self) -> str:
+        if plan.stage is None:
+            return found
         epsilon, delta = check_promise(self.epsilon, self.delta)
         left = Promise(gaussian_distance(epsilon, delta) * math.sqrt(LEFT)).epsilon(delta)
-        return (
+        price = (
             f"Robust intervals took {1.0 - LEFT:.0%} of the squared budget: the published coefficients are as accurate "
             f"as at epsilon = {left:.2g} instead of {epsilon:g}."
         )
+        return replace(found, notes=(*found.notes, price))
 
     def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> GaussianShift:
         plan = self._plan(box)
@@ -181,8 +181,8 @@ ONE_SHOT = (
     'these; publish with rounds=5 (the default), or ask about="table"'
 )
 SEVERAL_ROWS = (
-    "free intervals take rows to be independent, and those of one person are not: with rows_per_person nothing is said "
-    'of people like these; publish with intervals="robust", or ask about="table"'
+    "free intervals take rows to be independent, and one person's are not: nothing is said of people like these; "
+    'publish with intervals="robust", or ask about="table"'
 )
 LONG_ROWS = (
     "Robust intervals take the mean to be linear and nothing else; in a fit without noise, rows longer than is common "
@@ -239,10 +239,11 @@ def known(rounds: Rounds, published: Published, about: About) -> PublishedInfere
     # a person's rows may all go together: the variance of their sum is at most so many times that of rows alone
     found = replace(found, sampling=found.sampling * rounds.rows_per_person)
     solved = found.solved().mapped(units)
-    few = rounds.count > 1 and published.opening.n is None
-    notes: tuple[str, ...] = (FEW,) if few else ()
-    if not few and rounds.stage is not None:
+    notes: tuple[str, ...] = ()
+    if rounds.count > 1 and published.opening.n is None:
+        notes = (FEW,)
+    elif rounds.stage is not None:
         notes = (LONG_ROWS,)
-    elif not few and rounds.count > 1 and population:
+    elif rounds.count > 1 and population:
         notes = (ONE_SPREAD,)
     return PublishedInference(box.user_coefficients(solved), notes)

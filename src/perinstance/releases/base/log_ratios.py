@@ -86,10 +86,9 @@ class Output:
 
     def balls(self) -> list[Ball]:
         """Enclose each cell. Beyond ``2^53`` grid steps the float itself was rounded."""
-        return [arb(v, math.nextafter(self.half + self._float_rounding(v), math.inf)) for v in self.values.tolist()]
-
-    def _float_rounding(self, value: float) -> float:
-        return math.ulp(value) if self.half and abs(value) >= self.half * 2.0**54 else 0.0
+        far, values = self.half * 2.0**54, self.values.tolist()
+        lost = [math.ulp(v) if self.half and abs(v) >= far else 0.0 for v in values]
+        return [arb(v, math.nextafter(self.half + more, math.inf)) for v, more in zip(values, lost, strict=True)]
 
 
 def output_of(release: Any, published: Any, count: int) -> Output:
@@ -103,8 +102,11 @@ def output_of(release: Any, published: Any, count: int) -> Output:
         if published.method != release.mechanism().name:
             raise InvalidInput(f"{published.method} published this, and {release.mechanism().name} was audited")
         numbers = published.numbers
-    if hasattr(numbers, "coef"):
-        numbers = _flat(numbers, count)
+    if getattr(numbers, "task", "") == "values":
+        numbers = numbers.values
+    elif hasattr(numbers, "coef"):
+        coef, intercept = np.atleast_2d(numbers.coef), np.atleast_1d(numbers.intercept)
+        numbers = np.column_stack([coef, intercept]) if count > coef.size else coef
     values = np.asarray(numbers, dtype=np.float64).ravel()
     if len(values) != count:
         raise InvalidInput(f"{count} numbers are published here (an intercept last), got {len(values)}")
@@ -123,7 +125,7 @@ def check_same_release(release: Any, published: Any) -> None:
     """Refuse the draw of a release with other declared parameters: its density is another one."""
     here, there = release.mechanism(), published.mechanism()
     same = here.name == there.name and here.words == there.words and here.fit_intercept == there.fit_intercept
-    if not same or not np.array_equal(_matrix(here.precision), _matrix(there.precision)):
+    if not same or not np.array_equal(here.precision, there.precision):
         raise InvalidInput(
             "what was published comes from a release with other declared parameters than the audited one; "
             "audit the release that published it"
@@ -141,17 +143,6 @@ def refuse_outside(outside: Sweep | None) -> None:
 def good_enough(ball: Ball) -> bool:
     """Tell whether ``e^L`` is known to the share that is called exact."""
     return bool(ball.is_finite()) and _above(ball.rad()) <= REALISED_ERROR / 2
-
-
-def _flat(numbers: Any, count: int) -> Floats:
-    if numbers.task == "values":
-        return np.asarray(numbers.values, dtype=np.float64)
-    coef, intercept = np.atleast_2d(numbers.coef), np.atleast_1d(numbers.intercept)
-    return (np.column_stack([coef, intercept]) if count > coef.size else coef).ravel()
-
-
-def _matrix(precision: Floats | None) -> Floats:
-    return np.zeros(0) if precision is None else np.asarray(precision)
 
 
 def _above(ball: Ball) -> float:

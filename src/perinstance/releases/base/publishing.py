@@ -150,10 +150,7 @@ class WritesModel(BaseEstimator):
         return place
 
     def _begin(self, refused: dict[str, Any]) -> None:
-        """Refuse what ``fit`` does not take, and tell the curator that a search is fitting this release.
-
-        The warning follows from who calls; nothing of the data is asked.
-        """
+        """Refuse what ``fit`` does not take, and say once that a search is fitting; nothing of the data is asked."""
         if "sample_weight" in refused:
             raise RefusedModel(
                 "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs "
@@ -162,7 +159,7 @@ class WritesModel(BaseEstimator):
         if refused:
             raise TypeError(f"fit() got unexpected arguments {sorted(refused)}")
         frame: FrameType | None = sys._getframe(1)
-        searched, runner = False, None
+        searched = runner = None
         while frame is not None and runner is None:
             if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
                 searched, runner = True, frame.f_locals.get("parallel")
