@@ -75,7 +75,8 @@ def id_blocks(files: Sequence[ChargeFile]) -> Iterator[IdBlock]:
         near: dict[Place, pa.Array] = {}
         for group, start in {cursor.place for cursor in ahead}:
             ids = read[group]
-            stop = bisect_right(range(len(ids)), last, start, key=lambda at, ids=ids: ids[at].as_py())
+            places = range(len(ids))
+            stop = bisect_right(places, last, start, key=lambda at, ids=ids: ids[at].as_py())  # type: ignore[misc]
             near[group, start] = ids.slice(start, stop - start)
         everybody = _union([ids for ids in near.values() if len(ids)])
         rows = {place: _rows(everybody, own) for place, own in near.items()}
