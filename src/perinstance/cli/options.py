@@ -74,11 +74,8 @@ class Method(str, Enum):
     logistic = "logistic"
 
 
-PROMISING = {
-    "adaops": "AdaOPS",
-    "adassp": "AdaSSP",
-    "logistic": "PrivateLogisticRegression",
-}  #: by name: loaded when used
+#: their classes, by name: they are loaded when used
+PROMISING = {"adaops": "AdaOPS", "adassp": "AdaSSP", "logistic": "PrivateLogisticRegression"}
 
 
 def make_release(name: ReleaseName, alpha: float, gamma: float | None, scale: float | None, intercept: bool) -> Any:

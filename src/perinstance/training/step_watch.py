@@ -256,16 +256,7 @@ class Watch:
         """Find out whether something was missed: nothing here."""
 
     def _composed(self, counts: Floats, unknown: str) -> Pairs:
-        told, top = counts.sum(axis=1), counts.shape[1] - 1
-        if unknown == "clip":
-            counts[:, top] += np.maximum(self._steps - told, 0.0)  # more were told if a step was interrupted
-        else:  # the steps of which nothing was told are like those that were, the remainder like the longest
-            some, own, told = told > 0, counts, told.astype(np.int64)
-            counts = np.zeros_like(own)
-            counts[some] = own[some].astype(np.int64) * self._steps // told[some][:, None]
-            longest = np.where(some, top - np.argmax(own[:, ::-1] > 0, axis=1), top)
-            counts[np.arange(self.people), longest] += self._steps - counts.sum(axis=1)
-        return counted_steps(self.rate, self.noise_multiplier, 1.0, counts)
+        return counted_steps(self.rate, self.noise_multiplier, 1.0, _all_steps(counts, self._steps, unknown))
 
     def _check_batches(self) -> None:
         """Refuse batches that cannot be Poisson samples of this rate."""
@@ -289,3 +280,17 @@ class Watch:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.people:,} people, {self.steps:,} steps, rate={self.rate:g})"
+
+
+def _all_steps(counts: Floats, steps: int, unknown: str) -> Floats:
+    """Add the steps of which nothing was told."""
+    told, top = counts.sum(axis=1), counts.shape[1] - 1
+    if unknown == "clip":
+        counts[:, top] += np.maximum(steps - told, 0.0)  # more were told if a step was interrupted
+        return counts
+    some = told > 0
+    whole = np.zeros_like(counts)
+    whole[some] = counts[some].astype(np.int64) * steps // told[some].astype(np.int64)[:, None]
+    longest = np.where(some, top - np.argmax(counts[:, ::-1] > 0, axis=1), top)
+    whole[np.arange(len(counts)), longest] += steps - whole.sum(axis=1)
+    return whole
