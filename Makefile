@@ -7,6 +7,9 @@ PINS := $(shell $(PYTHON) -c 'import sys; print("-c constraints-py311.txt" if sy
 # Python compiles the few modules that are imported, when they are: pip would take half a minute to compile them all.
 INSTALL := --quiet --disable-pip-version-check --no-compile
 
+# Bytecode is written whatever the shell says: each process that compiles what it imports anew takes half a minute longer.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all lint types floors pytest docs bench lock clean
 
 $(VENV)/.user: pyproject.toml
