@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
+import signal
 import stat
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from perinstance.engines import LocalSweep
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidTable, ScratchFull
 from perinstance.folds.block import Block
+from tests.forked import forked
 
 
 def scratch_files() -> list[str]:
@@ -128,40 +128,29 @@ def test_the_file_goes_when_the_caller_forgets_it(source):
     assert set(scratch_files()) == others
 
 
-def test_nothing_is_left_by_a_killed_process(tmp_path, source):
-    code = """
-    import os, sys
-    from perinstance.data import read_table, scan
-    from perinstance.engines import LocalSweep
-    source = read_table(scan(sys.argv[1]), target="y")
-    sweep = LocalSweep(source, block_bytes=10_000, memory_bytes=0, scratch=sys.argv[2])
+def killed(path: str, scratch: str) -> None:
+    sweep = LocalSweep(read_table(scan(path), target="y"), block_bytes=10_000, memory_bytes=0, scratch=scratch)
     sweep.fold(lambda b: b.y.sum())
     sweep.fold(lambda b: os.kill(os.getpid(), 9))
-    """
+
+
+def test_nothing_is_left_by_a_killed_process(tmp_path, source):
     (tmp_path / "scratch").mkdir()
-    arguments = [str(tmp_path / "t.parquet"), str(tmp_path / "scratch")]
-    child = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *arguments], check=False)
-    assert child.returncode == -9
+    assert forked(killed, str(tmp_path / "t.parquet"), str(tmp_path / "scratch"))[0] == -9
     assert not list((tmp_path / "scratch").iterdir())
 
 
-def test_a_full_disk_is_a_typed_error(source):
-    code = """
-    import resource, signal, sys
-    from perinstance.data import read_table, scan
-    from perinstance.engines import LocalSweep
-    from perinstance.errors import ScratchFull
+def on_a_full_disk(path: str) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-    try:
-        source = read_table(scan(sys.argv[1]), target="y")
-        LocalSweep(source, block_bytes=10_000, memory_bytes=0).fold(lambda b: b.y.sum())
-    except ScratchFull as refusal:
-        sys.exit(0 if "TMPDIR" in str(refusal) else 3)
-    """
-    path = str(source.reader.paths[0])
-    child = subprocess.run([sys.executable, "-c", textwrap.dedent(code), path], check=False)
-    assert child.returncode == 0
+    with pytest.raises(ScratchFull, match="TMPDIR"):
+        LocalSweep(read_table(scan(path), target="y"), block_bytes=10_000, memory_bytes=0).fold(lambda b: b.y.sum())
+    print("refused")
+
+
+def test_a_full_disk_is_a_typed_error(source):
+    code, out, err = forked(on_a_full_disk, str(source.reader.paths[0]))
+    assert (code, out) == (0, "refused\n"), err
     with pytest.raises(ScratchFull):
         LocalSweep(source, memory_bytes=0, scratch="/nothing/here").fold(lambda block: block.y.sum())
 

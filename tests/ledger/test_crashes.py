@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,27 +15,23 @@ import perinstance as pi
 from perinstance.errors import LedgerConflict, LedgerTrouble, PerinstanceError
 from perinstance.ledger.files import sorted_pairs
 from perinstance.pairs import GaussianShift
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def run(*arguments, code=0):
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == code, done.stderr
-    return done.stdout
+from tests.forked import forked
+from tests.ledger import killed_writer, many_writers
 
 
 @pytest.mark.parametrize("kills", [40, pytest.param(1000, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, kills):
     """``kill -9``: no commit lost, no half release, no publication without a charge (asserted in the script)."""
-    assert f"{kills} kills" in run("-m", "tests.ledger.killed_writer", str(tmp_path), str(kills), "7")
+    code, out, err = forked(killed_writer.main, tmp_path, kills, 7)
+    assert code == 0 and f"{kills} kills" in out, err
 
 
 @pytest.mark.parametrize("writers", [6, pytest.param(32, marks=pytest.mark.slow)])
 def test_many_writers_at_once(tmp_path, writers):
     place = tmp_path / "ledger"
-    told = run("-m", "tests.ledger.many_writers", str(writers), str(place)).split()
-    assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
+    code, told, err = forked(many_writers.main, writers, str(place))
+    assert code == 0, err
+    assert sorted(told.split()) == ["mine"] + ["theirs"] * (writers - 1)
     ledger = pi.Ledger(place)
     assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok
     assert not ledger.verify().leftovers

@@ -7,8 +7,6 @@ import re
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from perinstance.errors import InvalidInput, LedgerDamaged, LedgerTrouble, Unsaf
 from perinstance.ledger.log import event_log
 from perinstance.pairs import GaussianShift
 from perinstance.releases import NoisyMean
+from tests.forked import forked
 
 
 @pytest.fixture
@@ -158,24 +157,18 @@ def test_nobody_else_may_read_whatever_the_umask(tmp_path, umask):
 
 
 #: as a user who may not write (root may write everywhere)
-BACKUP = """
-import os, sys
-import perinstance as pi
-import perinstance.ledger.ledger
-from perinstance.errors import LedgerTrouble
-from perinstance.pairs import GaussianShift
-pi.Ledger(sys.argv[2]).totals()
-pi.Ledger(sys.argv[2]).person("a")
-if os.getuid() == 0:
-    os.seteuid(65534)
-os.getuid = os.geteuid
-ledger = pi.Ledger(sys.argv[1])
-assert ledger.verify().ok and len(ledger.totals()) == 2 and ledger.person("a").epsilon > 0
-try:
-    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="more")
-except LedgerTrouble as error:
-    print(error)
-"""
+def opened_by_somebody_else(backup: str, place: str) -> None:
+    pi.Ledger(place).totals()  # imports, while they can be read
+    pi.Ledger(place).person("a")
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    os.getuid = os.geteuid
+    ledger = pi.Ledger(backup)
+    assert ledger.verify().ok and len(ledger.totals()) == 2 and ledger.person("a").epsilon > 0
+    try:
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="more")
+    except LedgerTrouble as error:
+        print(error)
 
 
 def test_a_read_only_ledger_can_be_opened_and_verified(place):
@@ -187,11 +180,11 @@ def test_a_read_only_ledger_can_be_opened_and_verified(place):
             if os.getuid() == 0:
                 os.chown(path, 65534, 65534)
             path.chmod(0o500 if path.is_dir() else 0o400)
-        done = subprocess.run([sys.executable, "-c", BACKUP, str(backup), str(place)], capture_output=True, text=True)
+        code, out, err = forked(opened_by_somebody_else, str(backup), str(place))
         for path in (backup, *backup.rglob("*")):
             path.chmod(0o700)
-    assert done.returncode == 0, done.stderr
-    assert "read-only" in done.stdout
+    assert code == 0, err
+    assert "read-only" in out
 
 
 def test_links_and_open_folders_are_refused(place, tmp_path):

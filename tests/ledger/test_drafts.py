@@ -6,36 +6,37 @@ And what is kept for ever, the log's hashes of files, tells nobody who was forgo
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import perinstance as pi
+from perinstance.data import private_files
 from perinstance.errors import LedgerTrouble
 from perinstance.ledger import renaming
 from perinstance.ledger.files import sorted_pairs
 from perinstance.ledger.files.sorted_pairs import SortedPairs
-from perinstance.pairs import GaussianShift
-
-#: killed while a charge is written; when its file is whole, before the log has it; the same while others are renamed
-KILLED = """
-import os, sys
-import perinstance as pi
-from perinstance.data import private_files as private_files
 from perinstance.ledger.log import event_log
-ledger = pi.Ledger(sys.argv[1])
-end = lambda *_: os._exit(9)
-if sys.argv[2] == "charging":
-    private_files.os.replace = end
-event_log.OpenLog.append = end
-if sys.argv[2] == "renamed":
-    ledger.rename({"bob": "bert"})
-ledger.charge_pairs(["anna-secret"], pi.pairs.GaussianShift([1.0]), key="broken off")
-"""
+from perinstance.pairs import GaussianShift
+from tests.forked import forked
+
+
+def killed(place: str, moment: str) -> None:
+    """Be killed while a charge is written; when its file is whole, before the log has it; while others are renamed."""
+    ledger = pi.Ledger(place)
+
+    def end(*_):
+        os._exit(9)
+
+    if moment == "charging":
+        private_files.os.replace = end
+    event_log.OpenLog.append = end
+    if moment == "renamed":
+        ledger.rename({"bob": "bert"})
+    ledger.charge_pairs(["anna-secret"], GaussianShift([1.0]), key="broken off")
 
 
 @pytest.fixture
@@ -56,8 +57,8 @@ def holders(place: Path) -> list[str]:
 
 
 def kill(place: Path, moment: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(place), moment], capture_output=True, timeout=600)
-    assert done.returncode == 9, done.stderr
+    code, _, err = forked(killed, str(place), moment)
+    assert code == 9, err
 
 
 @pytest.mark.parametrize("moment", ["charging", "charged", "renamed"])

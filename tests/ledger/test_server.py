@@ -20,6 +20,8 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble
 from perinstance.pairs import GaussianShift, LaplaceShift
 from tests.cli.conftest import run, table  # noqa: F401 - fixtures
+from tests.forked import forked
+from tests.ledger import many_writers
 
 pytest.importorskip("sqlalchemy", reason="needs perinstance[ledger]")
 pytest.importorskip("psycopg", reason="needs perinstance[ledger]")
@@ -115,11 +117,9 @@ def test_changes_on_the_server_are_named(address, tmp_path):
 @pytest.mark.parametrize("writers", [4, pytest.param(32, marks=pytest.mark.slow)])
 def test_many_writers_at_once(address, tmp_path, writers):
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "tests.ledger.many_writers", str(writers), address, str(store)]
-    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.split()
-    assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
+    code, told, err = forked(many_writers.main, writers, address, str(store))
+    assert code == 0, err
+    assert sorted(told.split()) == ["mine"] + ["theirs"] * (writers - 1)
     ledger = pi.Ledger(address, store=store)
     assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok
 

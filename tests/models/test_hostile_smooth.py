@@ -144,10 +144,10 @@ def _search(seeds):
 
 
 def test_distances_on_hostile_tables_are_never_below_the_truth():
-    tally = _search(range(48))
-    assert tally["exact"] > 100, tally
-    assert tally["upper"] > 10, tally
-    assert tally["bound"] > 100, tally
+    tally = _search(seed for seed in range(48) if (seed + seed // len(MODELS)) % 2)  # each model, and each table
+    assert tally["exact"] > 50, tally
+    assert tally["upper"] > 5, tally
+    assert tally["bound"] > 50, tally
 
 
 def test_bounds_and_refits_stand_above_the_truths_that_were_kept():

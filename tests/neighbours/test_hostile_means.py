@@ -166,14 +166,14 @@ def test_an_integer_that_would_be_rounded_is_refused():
         pi.audit(pi.NoisyMean(), np.array([[2**53 + 2], [1]]))
 
 
-@pytest.mark.parametrize("columns", [1, 3, 130])
-def test_sums_are_exact_in_any_layout(columns):
+@pytest.mark.parametrize(("n", "columns"), [(3000, 1), (3000, 3), (200, 130)])
+def test_sums_are_exact_in_any_layout(n, columns):
     rng = np.random.default_rng(columns)
-    X = rng.normal(size=(3000, columns)) * 10.0 ** rng.integers(-290, 290, size=(3000, columns))
+    X = rng.normal(size=(n, columns)) * 10.0 ** rng.integers(-290, 290, size=(n, columns))
     units = tuple(int(sum(map(Fraction, column)) * 2**1074) for column in X.T.tolist())
     for rows in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
         sums = column_sums(Block(rows, np.zeros(len(X))))
-        assert (sums.n, sums.units, sums.finite) == (3000, units, True)
+        assert (sums.n, sums.units, sums.finite) == (n, units, True)
     X[7, -1] = np.nan
     assert not column_sums(Block(X, np.zeros(len(X)))).finite
     X[7, -1] = -np.inf

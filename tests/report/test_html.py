@@ -73,12 +73,12 @@ def test_five_hundred_hostile_ids_and_groups_leave_the_structure_alone():
     assert len(other) < 2 * len(page)
 
 
-def test_five_hundred_hostile_column_names_leave_the_structure_alone():
+def test_hostile_column_names_leave_the_structure_alone():
     rng = np.random.default_rng(6)
-    X, y = rng.normal(size=(30, 500)), rng.normal(size=30)
+    X, y = rng.normal(size=(30, 100)), rng.normal(size=30)
     release = pi.PosteriorSample(alpha=1.0, gamma=0.1)
-    names = [f"{k}{name[:1000]}" for k, name in enumerate(hostile_names(500))]
-    plain = render(pi.audit(release, pd.DataFrame(X, columns=[f"c{k}" for k in range(500)]), y))
+    names = [f"{k}{name[:1000]}" for k, name in enumerate(hostile_names(100))]
+    plain = render(pi.audit(release, pd.DataFrame(X, columns=[f"c{k}" for k in range(100)]), y))
     hostile = render(pi.audit(release, pd.DataFrame(X, columns=names), y), command=f"perinstance audit {HOSTILE[1]}")
     assert skeleton(hostile) == skeleton(plain)
 
