@@ -53,8 +53,8 @@ def found(mechanism, epsilon, draws, pair=(NOBODY, ONE)):
     ("mechanism", "pair", "part", "few"),
     [
         (ada_ops, (NOBODY, ONE), 0.5, 1500),
-        (ada_ssp_robust, IN_A_BOX, 0.4, 600),
-        (ada_ops_whole, IN_A_BOX, 0.1, 500),
+        (ada_ssp_robust, IN_A_BOX, 0.3, 600),
+        (ada_ops_whole, IN_A_BOX, 0.1, 600),
     ],
 )
 @pytest.mark.parametrize(
