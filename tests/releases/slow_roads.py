@@ -59,7 +59,7 @@ class Plain:
     def sums(self, of, scales):
         return of(self.rows).sum(axis=0)
 
-    def outer(self, of, scale, known=None):
+    def outer(self, of, scale, known=None, twice=False):
         S = of(self.rows)
         G = S.T @ S
         if known is not None:
@@ -98,7 +98,7 @@ class Watched:
     def mapped(self, rows_of, d):
         return type(self)([w.mapped(rows_of, d) for w in self.worlds], self.rng, self.losses)
 
-    def outer(self, of, scale, known=None):
+    def outer(self, of, scale, known=None, twice=False):
         full, theirs = (w.outer(of, scale, known) for w in self.worlds)
         rows, columns = (part[: None if known is None else -1] for part in np.triu_indices(len(full)))
         scales = np.where(rows == columns, scale, scale / np.sqrt(2))

@@ -172,7 +172,7 @@ class Recorded(Window):
         self.squares += ((of(self._rows) / scales) ** 2).sum(axis=1)
         return super().sums(of, scales)
 
-    def outer(self, of, scale, known=None):
+    def outer(self, of, scale, known=None, twice=False):
         self.squares += [(frobenius(one, known is not None) / scale) ** 2 for one in of(self._rows)]
         return super().outer(of, scale, known)
 

@@ -5,23 +5,33 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, outsiders_of, read_rows
+from perinstance.auditing.raw_tables import (
+    columns_named,
+    feature_names,
+    features_but,
+    in_fitted_order,
+    outsiders_of,
+    read_rows,
+)
 from perinstance.auditing.result import Audit
 from perinstance.auditing.scattered_audit import open_folder, scatter
-from perinstance.checked_numbers import probability
+from perinstance.checked_numbers import one_of, probability
 from perinstance.data import LossWriter, Recipe, write_losses
 from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.persons import PersonTable, by_person
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
+from perinstance.data.weighted_people import column_of_weights, weighted_people
 from perinstance.engines import Cuda, Local, default_engine
-from perinstance.engines.dask import DaskSweep, dask_by_person
+from perinstance.engines.cuda import is_on_device
+from perinstance.engines.dask import DaskSweep, dask_by_person, is_dask
 from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable, RepeatedIds
@@ -30,6 +40,7 @@ from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
 from perinstance.releases.base.several_rows import check_answers_persons
+from perinstance.releases.base.weighted_rows import is_weighted, row_weights, weighing_of, weights_as_they_are
 
 MANY_CLIPPED = 0.05  # a share of the people
 #: people written at once: the file does not depend on how the table was cut into blocks
@@ -47,6 +58,8 @@ def audit(
     features: Any = None,
     recipe: Recipe | None = None,
     outsiders: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
+    weights: Literal["own", "from the table"] = "own",
     method: Method = "auto",
     engine: Engine | None = None,
     progress: Progress | None = None,
@@ -78,6 +91,12 @@ def audit(
     outsiders
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
+    sample_weight
+        A column of X, or one number per row: weights, which scale what a row adds to the fit. Zero is somebody who is
+        not there.
+    weights
+        ``"own"``: each weight follows from its own row (a design weight, an exposure, a count). ``"from the table"``:
+        others' rows helped to determine it (raking, propensities), so that losses with weights held are estimates.
     method
         ``"exact"``, ``"upper"`` or ``"estimate"``; ``"auto"`` is the best code that the model affords. Linear
         models are always exact.
@@ -117,18 +136,40 @@ def audit(
     check_method(method)
     if out is not None and not is_folder(out):
         LossWriter(out)  # an unusable path is refused before the work
+    weighted = sample_weight is not None
+    one_of("weights", weights, ("own", "from the table"))
+    if weighted and (outsiders is not None or is_folder(out)):
+        raise InvalidInput("weighted audits are of the people of a table on this machine; leave outsiders and folders")
+    if is_weighted(release) and not weighted:
+        raise InvalidInput("this release has weighted rows; pass sample_weight=, the weights that fit is given")
+    if isinstance(sample_weight, str | int):
+        if features is None and preparation is None:
+            features = features_but(X, sample_weight, target, ids)
+        sample_weight = column_of_weights(X, sample_weight)
     chosen = in_fitted_order(release, X, target, ids, features) if preparation is None else features
     table = read_rows(release, X, y, target, ids, chosen, preparation)
     named = feature_names(X, table, target, ids, chosen)
     if features is None and preparation is None and table is not X:  # nobody said which columns are features
         warn_of_identifiers(table)
-    more: dict[str, Any] = {"preparation": preparation, "features": named}
+    more: dict[str, Any] = {"preparation": preparation, "features": named, "has_weights": weighted}
+    if weighted:
+        release, table = _weighted(release, table, X, sample_weight)
     given: dict[str, Any] = {"delta": delta, "method": method, "engine": engine, "progress": progress}
-    given |= {"outsiders": outsiders, "out": out, "more": more}
+    given |= {"outsiders": outsiders, "out": out, "more": more, "held": weights != "own"}
     try:
         return _audited(release, table, **given)
     except RepeatedIds:  # which only reading told
         return _audited(release, dask_by_person(table) or by_person(table, not release.mechanism().promises), **given)
+
+
+def _weighted(release: Any, table: Source, X: Any, sample_weight: Any) -> tuple[Any, Source]:
+    """Return the release of weighted rows, and the table with its rows weighed."""
+    if is_dask(X) or is_on_device(X):
+        raise InvalidInput("weighted audits are of tables in memory or in files; load the columns that are needed")
+    promises, weighing = release.mechanism().promises, weighing_of(release)
+    rows = table.n_rows if table.n_rows is not None else sum(len(piece()) for piece in table.pieces())
+    checked = weights_as_they_are if promises else row_weights
+    return weighing.release, weighted_people(table, checked(X, sample_weight, rows), weighing.rows, not promises)
 
 
 def _audited(
@@ -141,8 +182,9 @@ def _audited(
     outsiders: tuple[Any, ...] | None,
     out: str | os.PathLike[str] | None,
     more: dict[str, Any],
+    held: bool,
 ) -> Audit:
-    """Fit without noise, and map over the people."""
+    """Fit without noise, and map over the people; ``held``: they are estimates, with the weights held."""
     if isinstance(table, PersonTable):
         check_answers_persons(release)
         engine = Local() if isinstance(engine, Cuda) else engine  # people with several rows are for the host
@@ -161,12 +203,16 @@ def _audited(
         LOG.debug("audit: the confidential fit is made")
         who: Any = sweep
         if outsiders is not None:
-            who = engine.sweep(_outsiders(release, outsiders, table, **more), progress)
+            names = {name: more[name] for name in ("features", "preparation")}
+            who = engine.sweep(_outsiders(release, outsiders, table, **names), progress)
         about: dict[str, Any] = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
         if folder is not None:
             scattered: Any = scatter(**about, sweep=sweep, who=who, folder=folder)
             return scattered  # only where a folder was named
-        found = Audit.of(walk_people(**about, sweep=sweep, who=who), who, **about, **more)
+        answers = walk_people(**about, sweep=sweep, who=who)
+        if held:
+            answers = replace(answers, pairs=answers.pairs.as_estimates())
+        found = Audit.of(answers, who, **about, **more)
     if out is not None:
         columns = {**({} if found.ids is not None else {"row": np.arange(len(found))}), **found.columns()}
         runs = [slice(start, start + ROWS) for start in range(0, len(found), ROWS)]

@@ -24,7 +24,7 @@ from perinstance.models.smooth.problem import MinimumAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import GeneralGaussian, Pairs
 from perinstance.releases.base.release import BlockLosses, Release, losses_of_block
-from perinstance.releases.base.several_rows import by_number_of_rows
+from perinstance.releases.base.several_rows import by_number_of_rows, single_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,14 @@ def answer_open(
     if rows.starts is None:
         found: People = release.refine(fit, sweep, rows, inside)
         return found
+    single = single_rows(fit, rows)
     from perinstance.analysis.enclosed_groups import table_sums
     from perinstance.analysis.group_privacy import group_pairs
 
     def several(block: Block) -> People:
         first: People = release.persons(fit, block, block.starts, inside)
         if isinstance(fit, MinimumAudit) and at is not None and rows.starts is not None:
-            places = at[np.diff(rows.starts) != 1]
+            places = at[~single]
             refits = []
             for i, place in enumerate(places):
                 rest = WithoutPeople(sweep, [place])
@@ -148,7 +149,7 @@ def answer_open(
             sweep.tell("refit", i + 1, len(first.leverage))
         return People(first.leverage, first.residual, type(first.pairs).concatenate(pairs))
 
-    return by_number_of_rows(rows, lambda singles: release.refine(fit, sweep, singles, inside), several)
+    return by_number_of_rows(single, rows, lambda singles: release.refine(fit, sweep, singles, inside), several)
 
 
 def walk_people(

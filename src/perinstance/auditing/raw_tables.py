@@ -87,6 +87,7 @@ def read_again(
     audit: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None, **more: Any
 ) -> Source:
     """Read the audited table once more, or people outside it: where both have names, columns are those of the audit."""
+    audit.refuse_weights()
     by_recipe = audit.preparation is not None and audit.preparation.columns is not None
     own = None if audit.features is None or by_recipe else columns_named(X, audit.features)
     if own is not None and features is not None and sorted(map(str, features)) != sorted(audit.features):
@@ -122,6 +123,14 @@ def _used(labels: Sequence[Any], target: Any, ids: Any, features: Any) -> Sequen
     """Return the labels of the features: all but those of target and ids where none are chosen."""
     named = [one for one in (target, ids) if isinstance(one, str | int)]
     return [label for label in labels if label not in named] if features is None else features
+
+
+def features_but(X: Any, weight: Any, target: Any, ids: Any) -> list[Any]:
+    """Return all columns of a table but the target, the ids and that of the weights."""
+    labels = column_labels(X)
+    return [
+        one for one in _used(range(np.shape(X)[1]) if labels is None else labels, target, ids, None) if one != weight
+    ]
 
 
 def in_fitted_order(release: Any, X: Any, target: Any, ids: Any, features: Any) -> Any:

@@ -17,7 +17,7 @@ from perinstance.auditing.map_people import PeopleAnswers
 from perinstance.auditing.rows_again import RareFeatures, Realised, Recheck, RowsBeyond
 from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.columns import MISSING, label_texts
-from perinstance.errors import BeyondBounds, InvalidInput
+from perinstance.errors import BeyondBounds, InvalidInput, RefusedModel
 from perinstance.folds.block import in_order_of
 from perinstance.models.interface import ConfidentialFit, FitHealth
 from perinstance.numerics.array_types import Floats
@@ -82,6 +82,7 @@ class Audit:
     features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
     n_rows: int | None = None  #: of these people, where some have several; None: every row is a person
     first_rows: NDArray[np.int64] | None = None  #: where people have several rows: each one's first in the table
+    has_weights: bool = False  #: whether rows have weights
     row_flavour: Flavour | None = None  #: the table of rows, with its index; where people have several
 
     @classmethod
@@ -227,6 +228,11 @@ class Audit:
         """Return one row per person, in the caller's flavour of table. Confidential."""
         return self.flavour.frame(self.columns())
 
+    def refuse_weights(self) -> None:
+        """Refuse what is known of rows without weights only."""
+        if self.has_weights:
+            raise RefusedModel("this is not known of rows with weights; the losses, their summary and groups are")
+
     def everyone(
         self,
         x_bound: ArrayLike = 1.0,
@@ -247,6 +253,7 @@ class Audit:
         """
         from perinstance import analysis
 
+        self.refuse_weights()
         options |= {"x_bound": x_bound, "y_bound": y_bound}
         if X is None:
             found = analysis.everyone(self.release, self.fit, self.delta, **options)
@@ -260,6 +267,7 @@ class Audit:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
+        self.refuse_weights()
         # a mean of fewer moves further, and without somebody inside there are fewer
         fewer = most_rows(self.release) if self.inside and self.release.mechanism().moved == "mean" else 0
         options = {"n": max(self.fit.health.n_people - fewer, 0), "d": self.n_features, **options}

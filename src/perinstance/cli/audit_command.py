@@ -42,6 +42,7 @@ def audit(
     file: o.Table,
     target: o.Target = None,
     id: o.Id = None,
+    weight: o.Weight = None,
     feature: o.Features = None,
     recipe: o.RecipeFile = None,
     model: Annotated[Path | None, Option(help="A published model: who paid for it, by its own pairs.")] = None,
@@ -77,6 +78,8 @@ def audit(
     from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
+    if weight is not None and (bounds is not None or compare):
+        raise InvalidInput("--x-bound, --y-bound and --compare are for rows without weights; leave them out")
     o.check_limit(fail_over)
     o.check_places(out, per_person)
     check_ledger(ledger, store, key, id)
@@ -91,18 +94,21 @@ def audit(
         feature = None if published.features is None or rule is not None else list(published.features)
     columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
     table = o.open_table(file, delimiter, decimal, rule)
-    columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, *(group or (None,)))
+    columns["features"] = (
+        None if rule is not None else o.features_of(table, feature, target, id, weight, *(group or (weight,)))
+    )
     labels = {name: pi.data.read_labels(table, name) for name in group or []}
     if not feature and columns["features"]:  # named here, not by the curator
         warn_of_identifiers(table.select_columns(None, id, columns["features"]))
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
-        answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
+        given: dict[str, Any] = {"engine": engine, "progress": progress, "recipe": rule, "sample_weight": weight}
+        answer = pi.audit(built, table, delta=delta, **given, **columns)
     labels = {name: answer.person_labels(of) for name, of in labels.items()}
     charge_audit(ledger, store, key, answer, fixed_in_advance)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)
-    few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
+    few = weight is None and len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
     checks = answer.recheck(table, **columns) if few else ()
     rare = answer.rare_features(table, **columns) if few else ()
     comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None

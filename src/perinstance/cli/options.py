@@ -41,6 +41,7 @@ TargetBound = Annotated[
 RowsPerPerson = Annotated[
     int | None, Option(help="Declared: so many rows of each --id are used, drawn of who has more.")
 ]
+Weight = Annotated[str | None, Option(help="The column with the weight of each row, which is no feature.")]
 Classes = Annotated[str | None, Option(help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")]
 FailOver = Annotated[float | None, Option(help="Exit 1 when somebody's loss exceeds this.")]
 Compare = Annotated[
@@ -250,6 +251,11 @@ def load_rows(
     labels = np.full(len(rows.y), None, dtype=object)
     labels[rows.y == 0], labels[rows.y == 1] = classes
     return replace(rows, y=labels)
+
+
+def load_weights(table: Any, column: str, features: Sequence[str]) -> Any:
+    """Read the column of weights; a cell that is missing or no number is NaN."""
+    return pi.data.load(table, column, features=[next(name for name in features if name != column)]).y
 
 
 def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> None:

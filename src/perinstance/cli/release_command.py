@@ -54,6 +54,8 @@ def release(
     kappa: Annotated[float | None, Option(help="adaops: the largest acceptable condition number.")] = None,
     classes: o.Classes = None,
     rows_per_person: o.RowsPerPerson = None,
+    weight: o.Weight = None,
+    weight_bound: Annotated[float | None, Option(help="Declared: the largest weight that counts.")] = None,
     compare: o.Compare = False,
     wanted: Annotated[
         IntervalsAtPrice | None,
@@ -103,12 +105,18 @@ def release(
         raise InvalidInput("--intervals robust belongs to --method adassp; ask for --intervals, or choose adassp")
     if rows_per_person is not None and id is None:
         raise InvalidInput("--rows-per-person needs --id, the column that says whose row each is")
+    if (weight is None) != (weight_bound is None):
+        raise InvalidInput("--weight and --weight-bound go together: the column, and the largest weight that counts")
+    if weight is not None and compare:
+        raise InvalidInput("--compare is for rows without weights; leave it out")
     table = o.open_table(file, delimiter, decimal, rule)
     if rule is None and not feature and not range_:  # nobody said which columns are features
         o.refuse_identifiers(table.columns, target, id)
+    if rule is None:
+        feature = o.features_of(table, feature, target, id, weight)
     rows = o.load_rows(table, target, id, feature, rule, two, rows_per_person)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": o.bounds_in_order(x_bounds, rows.names)}
-    promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person}
+    promise |= {"fit_intercept": intercept, "rows_per_person": rows_per_person, "weight_bound": weight_bound}
     promise |= {"classes": two} if two else {"y_bound": y_bounds, "n_public": n_public}
     if method is o.Method.adaops:
         promise["kappa"] = kappa
@@ -116,10 +124,14 @@ def release(
         promise["intervals"] = "robust" if wanted is IntervalsAtPrice.robust else None
     estimator: Any = getattr(pi, o.PROMISING[method.value])(**promise)
     comparison = o.compared(estimator, rows, rule) if compare else None
+    weights: dict[str, Any] = {}
+    if weight is not None:
+        weights = {"sample_weight": o.load_weights(table, weight, rows.names if rule is None else rule.columns)}
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
+    chosen |= weights
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
         if not admitted:
-            estimator.fit(rows.X, rows.y, ids=rows.ids)
+            estimator.fit(rows.X, rows.y, ids=rows.ids, **weights)
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
             stream.write(text.encode("utf-8"))

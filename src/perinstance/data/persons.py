@@ -21,7 +21,6 @@ from perinstance.data.source import BLOCK_BYTES, Flavour, Piece, Source, rows_pe
 from perinstance.errors import ScratchFull
 from perinstance.folds.block import Block
 from perinstance.folds.ids import person_codes
-from perinstance.numerics.array_types import Floats
 
 #: bytes up to which the rows are kept in memory; beyond, in the private file. Changes only speed.
 IN_MEMORY = 1 << 30
@@ -32,10 +31,9 @@ class PersonTable(Source):
     """A ``Source`` whose blocks hold whole people: ``Block.starts`` says where each one's rows begin."""
 
     X: NDArray
-    y: Floats
+    y: NDArray
     starts: NDArray[np.int64]  #: (people + 1,)
     order: NDArray[np.int64]  #: the caller's number of each row
-    ids: pa.ChunkedArray  #: one per person
     row_flavour: Flavour  #: with the caller's index, which is one of rows
 
     @property

@@ -16,9 +16,35 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+#: a target together with the weight of its row, where rows have weights
+WEIGHTED = np.dtype([("target", np.float64), ("weight", np.float64)])
+
+
+def with_weights(y: NDArray, weights: NDArray) -> NDArray:
+    """Put targets and weights together."""
+    both = np.empty(len(y), dtype=WEIGHTED)
+    both["target"], both["weight"] = y, weights
+    return both
+
+
+def plain_targets(y: NDArray) -> Floats:
+    """Return targets without their weights, as float64."""
+    return np.asarray(y["target"] if y.dtype == WEIGHTED else y, dtype=np.float64)
+
+
+def weights_of(y: NDArray) -> Floats | None:
+    """Return the weights of rows; None where they have none."""
+    return y["weight"] if y.dtype == WEIGHTED else None
+
+
+def loss_targets(y: NDArray) -> NDArray:
+    """Return targets as a loss takes them: float64, or together with their weights."""
+    return y if y.dtype == WEIGHTED else np.asarray(y, dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64."""
+    """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64, or ``WEIGHTED``."""
 
     X: NDArray
     y: NDArray

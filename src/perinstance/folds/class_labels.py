@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, plain_targets, weights_of, with_weights
 from perinstance.folds.sweep import SteppedSweep, Sweep
 from perinstance.numerics.array_types import Floats
 
@@ -37,25 +37,25 @@ class Classes:
 
     def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
         """Tell who is alone in a class: without that person it would not be among those that are published."""
-        return inside & (np.asarray(self.counts)[codes.astype(np.intp)] == 1)
+        return inside & (np.asarray(self.counts)[plain_targets(codes).astype(np.intp)] == 1)
 
-    def codes(self, y: NDArray) -> Floats:
-        """Return the positions of these targets among the classes."""
-        target = np.asarray(y, dtype=np.float64)
+    def codes(self, y: NDArray) -> NDArray:
+        """Return the positions of these targets among the classes, with the weights where rows have some."""
+        target, weights = plain_targets(y), weights_of(y)
         codes = np.searchsorted(self.labels, target).clip(max=len(self.labels) - 1)
         unknown = np.asarray(self.labels)[codes] != target
         if unknown.any():
             raise InvalidInput(
                 f"row {int(unknown.argmax())} of the block has a class that the model was not fitted with"
             )
-        return codes.astype(np.float64)
+        return codes.astype(np.float64) if weights is None else with_weights(codes, weights)
 
 
 def classes_of(block: Block) -> Classes:
     """Return the distinct targets of a block."""
     y = block.y
     try:
-        target = np.asarray(y, dtype=np.float64)
+        target = plain_targets(np.asarray(y))
     except (TypeError, ValueError):
         raise InvalidInput("classes must be coded as numbers; encode the labels first (LabelEncoder)") from None
     labels, counts = np.unique(target, return_counts=True)

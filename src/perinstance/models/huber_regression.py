@@ -117,11 +117,11 @@ class HuberObjective(RowObjective):
         w[p - 1 - int(self.fit_intercept) :] = 0.0
         return w
 
-    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+    def penalised(self, theta: Floats, n: float) -> tuple[float, Floats, Floats]:
         w = self._weights(len(theta))
         return float((w * theta * theta).sum()) / 2, w * theta, np.diag(w)
 
-    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+    def penalty_change(self, theta: Floats, D: Floats, n: float) -> Floats:
         return self._weights(len(theta)) * D
 
     def in_domain(self, theta: Floats, start: Floats) -> NDArray[np.bool_]:

@@ -100,14 +100,14 @@ class SoftmaxObjective(RowObjective):
         free = np.diag((w == 0).astype(np.float64))
         return np.asarray(np.kron(np.eye(K), np.diag(w)) + np.kron(np.full((K, K), 1 / K), free), dtype=np.float64)
 
-    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+    def penalised(self, theta: Floats, n: float) -> tuple[float, Floats, Floats]:
         P = self._penalty(len(theta))
         return float(theta @ P @ theta) / 2, P @ theta, P
 
-    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+    def penalty_change(self, theta: Floats, D: Floats, n: float) -> Floats:
         return D @ self._penalty(len(theta))
 
-    def penalty_rounding(self, theta: Floats, n: int) -> Floats:
+    def penalty_rounding(self, theta: Floats, n: float) -> Floats:
         return 4 * UNIT * np.abs(self._penalty(len(theta))) @ np.abs(theta)
 
 

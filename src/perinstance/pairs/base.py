@@ -6,6 +6,7 @@ product states about privacy is a functional of such pairs; a ``Pairs`` holds on
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from perinstance.pairs.arguments import (
     real_array,
     spread,
 )
-from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
+from perinstance.pairs.kinds import KINDS, Kind, kind_codes, weakest_of_codes
 from perinstance.pairs.sums.coordinates import LossCoordinates
 from perinstance.pairs.sums.profile import deltas, powers
 from perinstance.pairs.sums.saddlepoint import laplace_renyi, renyis
@@ -185,6 +186,12 @@ class Pairs(ABC):
         out = np.maximum(out, moved)
         out = np.where(here.tail > 0, (out + here.tail) * (1 + TWO_ROUNDINGS), out)
         return np.maximum(np.minimum(out, 1.0), rate)
+
+    def as_estimates(self: Self) -> Self:
+        """Return the same pairs, labelled as estimates."""
+        labelled = copy.copy(self)
+        labelled._codes = kind_codes("estimate", len(self))
+        return labelled
 
     @abstractmethod
     def to_columns(self) -> dict[str, NDArray[Any]]:

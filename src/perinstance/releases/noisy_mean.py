@@ -43,6 +43,7 @@ from perinstance.releases.base.rows_per_person import (
     starts_of,
     used_rows,
 )
+from perinstance.releases.base.weighted_rows import refuse_own_row, row_weights, weighing_of
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.ideal_laws import Ideal
@@ -58,6 +59,7 @@ class ColumnStatistic(WritesModel):
     scale: float
     rows_per_person: Any
     noise: Any = "gaussian"
+    weighted_ = False  #: whether ``fit`` was given weights
 
     @abstractmethod
     def value_of(self, total: Any, people: int) -> Any:
@@ -85,15 +87,25 @@ class ColumnStatistic(WritesModel):
             refuse_fit_of_more_rows(self, sweep)
         return fit_means(sweep.fold(lambda block: column_sums(Block(self.amounts(block.X), block.y, block.start))))
 
-    def fit(self, X: Any, y: Any = None, ids: Any = None, **refused: Any) -> Any:
-        """Publish one draw: ``value_``, and what follows from it; ``ids`` say whose row each is."""
-        self._begin(refused)
+    def fit(self, X: Any, y: Any = None, ids: Any = None, **more: Any) -> Any:
+        """Publish one draw: ``value_``, and what follows from it; ``ids`` say whose row each is.
+
+        ``sample_weight`` are weights of rows, of a sum.
+        """
+        weights = self._begin(more, weights=True)
         self.mechanism()
         table, X = X, validated(self, X, dtype=(np.float64, np.float32))
+        self.weighted_ = weights is not None
+        if weights is not None:
+            X, _ = weighing_of(self).rows(X, np.zeros(len(X)), row_weights(table, weights, len(X)))
         used = used_rows(self, table, ids, len(X))
         self.value_ = draw(self.ideal(X[used]), self.grid).values
         LOG.info("%s published one draw", type(self).__name__)
         return self
+
+    def published_parameters(self) -> dict[str, Any]:
+        """Tell that rows were weighted: whoever audits the release needs the weights."""
+        return {"weighted_": True} if self.weighted_ else {}
 
     def published_numbers(self) -> PublishedNumbers:
         """Return one number per column."""
@@ -273,6 +285,7 @@ class NoisyMean(ColumnStatistic):
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the loss of one person from their own row; of a sum, which moves by the row itself."""
+        refuse_own_row(self)
         if self.mechanism().moved != "sum":
             raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
         refuse_rows_of_people(self, "the loss that follows from one row")

@@ -35,6 +35,7 @@ from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equa
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.releases.base.row_sums import squared_lengths
+from perinstance.releases.base.weighted_rows import weighted_problem
 from perinstance.sampling import GRID
 
 
@@ -64,15 +65,13 @@ class ObjectivePerturbation(AnsweringModel):
 
     def problem(self) -> LinearProblem | ClassifierProblem:
         """Return the model behind the estimator."""
-        if self.estimator is None:
-            return LinearProblem(1.0, fit_intercept=True)
-        problem = problem_of(self.estimator)
+        problem = LinearProblem(1.0, fit_intercept=True) if self.estimator is None else problem_of(self.estimator)
         if not isinstance(problem, (LinearProblem, ClassifierProblem)):
             raise RefusedModel(
                 f"objective perturbation is known for linear, ridge and logistic regression, not for "
                 f"{type(self.estimator).__name__}; use OutputPerturbation"
             )
-        return problem
+        return weighted_problem(problem) if self.rows_are_weighted else problem
 
     def mechanism(self) -> Mechanism:
         """Describe the release: the minimum of the objective with a Gaussian linear term."""
@@ -145,7 +144,9 @@ class ObjectivePerturbation(AnsweringModel):
         """Return the same in exact numbers: what ``fit`` draws from."""
         problem, scale = self.problem(), positive("scale", self.scale)
         if isinstance(problem, LinearProblem):
-            return sampling.ExactObjective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+            return sampling.ExactObjective(
+                exact_equations(X, y, problem.alpha, problem.fit_intercept, problem.weighted), scale
+            )
         if not problem.alpha > 0 or (problem.fit_intercept and not problem.penalize_intercept):
             raise RefusedModel(
                 "a perturbed logistic regression is published only with a penalty on every coefficient: noise on a "

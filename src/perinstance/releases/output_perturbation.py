@@ -33,6 +33,7 @@ from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_
 from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.weighted_rows import weighted_problem
 from perinstance.sampling import GRID, NormalEquations
 from perinstance.sampling.ideal_laws import ExactStudent, check_degrees
 
@@ -50,7 +51,8 @@ class PerturbedEstimate(AnsweringModel):
 
     def problem(self) -> Problem:
         """Return the model behind the estimator."""
-        return LinearProblem(1.0, fit_intercept=True) if self.estimator is None else problem_of(self.estimator)
+        found = LinearProblem(1.0, fit_intercept=True) if self.estimator is None else problem_of(self.estimator)
+        return weighted_problem(found) if self.rows_are_weighted else found
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
         """Fit the estimator without noise."""
@@ -125,7 +127,7 @@ class PerturbedEstimate(AnsweringModel):
         """
         problem = self.problem()
         if isinstance(problem, LinearProblem):
-            return exact_equations(X, y, problem.alpha, problem.fit_intercept)
+            return exact_equations(X, y, problem.alpha, problem.fit_intercept, problem.weighted)
         return problem.fit(ArraySweep(X, y), self._shape(), "estimate").theta
 
     def _described(self, noise: str, words: tuple[str | float, ...], **more: Any) -> Mechanism:

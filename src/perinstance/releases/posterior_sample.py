@@ -26,6 +26,7 @@ from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.weighted_rows import refuse_own_row
 from perinstance.sampling import GRID
 
 
@@ -69,7 +70,9 @@ class PosteriorSample(Publishing):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | DualFit:
         """Fit without noise; every method is exact here."""
         positive("gamma", self.gamma)
-        return linear_fit(sweep, non_negative("alpha", self.alpha), truth_value("fit_intercept", self.fit_intercept))
+        alpha, intercept = non_negative("alpha", self.alpha), truth_value("fit_intercept", self.fit_intercept)
+        own = intercept and self.rows_are_weighted
+        return linear_fit(sweep, alpha, intercept and not own, own_ones=own)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Bound the draw's variance by ``1/(gamma alpha)``: what the ridge fit on this table says."""
@@ -98,7 +101,8 @@ class PosteriorSample(Publishing):
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
         gamma, alpha = positive("gamma", self.gamma), non_negative("alpha", self.alpha)
-        equations = exact_equations(X, y, alpha, truth_value("fit_intercept", self.fit_intercept))
+        intercept = truth_value("fit_intercept", self.fit_intercept)
+        equations = exact_equations(X, y, alpha, intercept, self.rows_are_weighted)
         return sampling.ExactPosterior(equations, gamma)
 
     def law(self, fit: LinearFit | DualFit) -> Law:
@@ -114,6 +118,7 @@ class PosteriorSample(Publishing):
         ridge = non_negative("alpha", self.alpha), positive("gamma", self.gamma)
         if not ridge[0] > 0 or self.fit_intercept:
             raise RefusedModel("nothing bounds an estimate from one's own row unless every coefficient is penalised")
+        refuse_own_row(self)
         drawn = cell(np.asarray(self.coef_), float(self.grid)) if hasattr(self, "coef_") else None
         return posterior_own_row(ridge, x, y, drawn, delta, facts)
 

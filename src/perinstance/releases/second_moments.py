@@ -40,6 +40,7 @@ from perinstance.releases.base.log_ratios import LogRatios, check_same_release, 
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
+from perinstance.releases.base.weighted_rows import is_weighted
 from perinstance.releases.logistic.estimator import NORMAL_SCORE
 from perinstance.releases.objective_perturbation import ObjectivePerturbation
 from perinstance.releases.output_perturbation import OutputPerturbation
@@ -98,6 +99,9 @@ class PrivateGram(PredictsLinearly, Promised):
         Whether there is an intercept: as in the releases that are to be explained.
     rows_per_person
         How many rows of a person are used at most; None: a row is a person.
+    weight_bound
+        The largest weight of a row that counts, where rows have weights: larger ones count as this one. ``fit`` is then
+        given ``sample_weight``.
 
     Attributes
     ----------
@@ -119,6 +123,7 @@ class PrivateGram(PredictsLinearly, Promised):
         y_bound: Any = None,
         fit_intercept: bool = True,
         rows_per_person: int | None = None,
+        weight_bound: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -126,6 +131,7 @@ class PrivateGram(PredictsLinearly, Promised):
         self.y_bound = y_bound
         self.fit_intercept = fit_intercept
         self.rows_per_person = rows_per_person
+        self.weight_bound = weight_bound
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
@@ -167,6 +173,8 @@ class PrivateGram(PredictsLinearly, Promised):
                 f"logistic regression, got {type(release).__name__}"
             )
         check_is_fitted(release)
+        if is_weighted(release) or is_weighted(self):
+            raise InvalidInput("second moments explain releases without weights")
         intercept = bool(release.fit_intercept if problem is None else problem.fit_intercept)
         if intercept != bool(self.fit_intercept) or np.size(release.coef_) != self.n_features_in_:
             raise InvalidInput("the second moments have other columns than the release, or another fit_intercept")
@@ -238,7 +246,8 @@ class PrivateGram(PredictsLinearly, Promised):
         return [self.moments_[np.triu_indices(len(self.moments_))]]
 
     def _pairs(self, rows: FixedRows, box: DeclaredBox, run: Any) -> GaussianShift:
-        return GaussianShift(squared_lengths(_with_labels(rows, box)) / self._scale(box) * ROUNDS_UP, "exact")
+        moved = squared_lengths(_with_labels(rows, box)) * rows.share
+        return GaussianShift(moved / self._scale(box) * ROUNDS_UP, "exact")
 
 
 def private_gram(X: Any, y: Any, *, ids: Any = None, **declared: Any) -> PrivateGram:

@@ -43,10 +43,24 @@ class FixedRows:
     clipped_x: int = 0
     clipped_y: int = 0
     missing: int = 0
+    weights: Floats | None = None  #: how much of a row's part of every sum counts, in [0, 1]; None: all of it
 
     def picked(self, rows: slice) -> FixedRows:
         """Return some of the rows: what becomes of a row depends on nothing else."""
-        return FixedRows(self.X[rows], self.y[rows], self.present[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return FixedRows(self.X[rows], self.y[rows], self.present[rows], weights=weights)
+
+    @property
+    def share(self) -> Floats | float:
+        """How much of each row's part of a sum counts."""
+        return 1.0 if self.weights is None else self.weights
+
+    def scaled(self) -> FixedRows:
+        """Return rows of weight one whose products are the weighted ones: times the root of the weight, no longer."""
+        if self.weights is None:
+            return self
+        root = np.sqrt(self.weights)
+        return FixedRows(self.X * root[:, None], self.y * root, self.present)
 
 
 def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> FixedRows:

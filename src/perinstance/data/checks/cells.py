@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
+from perinstance.folds.block import plain_targets
 
 LARGEST_INTEGER = 2**53  # every integer up to here is a float64; beyond, neighbours merge
 NULL = "a missing value (null)"
@@ -134,7 +135,7 @@ def stacked(columns: Sequence[NDArray], rows: int) -> NDArray:
 def is_finite(X: NDArray, y: NDArray) -> bool:
     """Tell quickly whether a block may hold NaN or infinity (a sum of huge numbers may raise a false alarm)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(X.sum()) and np.isfinite(y.sum()))
+        return bool(np.isfinite(X.sum()) and np.isfinite(plain_targets(y).sum()))
 
 
 def refuse_missing(
@@ -144,6 +145,7 @@ def refuse_missing(
 
     ``columns`` are the numbers of the features in the caller's table, when a target or ids stood between them.
     """
+    y = plain_targets(y)
     bad, wrong = ~np.isfinite(X), ~np.isfinite(y)
     columns = tuple(range(X.shape[1])) if columns is None else columns
     suspects = [

@@ -103,19 +103,25 @@ class LinearFit(RidgeCoefficients):
 
 
 def linear_fit(
-    sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None = None, moves: bool = False
+    sweep: Sweep,
+    alpha: float,
+    fit_intercept: bool,
+    precision: Floats | None = None,
+    moves: bool = False,
+    own_ones: bool = False,
 ) -> LinearFit | DualFit:
     """Fit with everyone, by columns or, where there are more of them than people, by rows.
 
-    With a precision A, or with ``moves`` (A = I), lengths ``||H^-1x||_A`` are known too.
+    With a precision A, or with ``moves`` (A = I), lengths ``||H^-1x||_A`` are known too. ``own_ones``: the last column
+    of X stands for the ones of an intercept (weighted rows bring their own), and is not penalised.
     """
     if precision is not None:
         precision, moves, p = np.asarray(precision, dtype=np.float64), True, sweep.n_features + int(fit_intercept)
         if precision.shape != (p, p):
             ones = " (the last row and column belong to the intercept)" if fit_intercept else ""
             raise InvalidInput(f"precision must be {p} x {p}{ones}, got shape {precision.shape}")
-    wide = dual_fit(sweep, float(alpha), fit_intercept, precision, moves)
-    return fit_by_columns(sweep, alpha, fit_intercept, precision, moves) if wide is None else wide
+    wide = None if own_ones else dual_fit(sweep, float(alpha), fit_intercept, precision, moves)
+    return fit_by_columns(sweep, alpha, fit_intercept, precision, moves, own_ones) if wide is None else wide
 
 
 def by_columns(fit: LinearFit | DualFit) -> LinearFit:
@@ -126,13 +132,18 @@ def by_columns(fit: LinearFit | DualFit) -> LinearFit:
 
 
 def fit_by_columns(
-    sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None = None, moves: bool = False
+    sweep: Sweep,
+    alpha: float,
+    fit_intercept: bool,
+    precision: Floats | None = None,
+    moves: bool = False,
+    own_ones: bool = False,
 ) -> LinearFit:
     """Fit with everyone; with a norm, in the basis in which both norms of a row are sums of squares."""
     p = sweep.n_features + int(fit_intercept)
     precision = np.eye(p) if moves and precision is None else precision
     penalty = np.full(p, float(alpha))
-    if fit_intercept:
+    if fit_intercept or own_ones:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
     spanned = None if alpha > 0 else _exact_span(sweep, solved.factor, fit_intercept)
@@ -273,6 +284,7 @@ class LinearProblem:
 
     alpha: float
     fit_intercept: bool = False
+    weighted: bool = False  #: rows come times the root of their weight, the ones of an intercept behind them
 
     @property
     def moved(self) -> MovedByPerson:
@@ -281,7 +293,8 @@ class LinearProblem:
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> LinearFit | DualFit:
         """Fit with everyone; every method is exact here."""
-        return linear_fit(sweep, self.alpha, self.fit_intercept, precision, moves=True)
+        ones = self.fit_intercept and self.weighted
+        return linear_fit(sweep, self.alpha, self.fit_intercept and not ones, precision, moves=True, own_ones=ones)
 
     def movement(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""

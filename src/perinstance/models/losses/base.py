@@ -152,3 +152,66 @@ class Loss(ABC):
         """Bound by how much the mean curvature along a shift of length ``radius`` exceeds the one at eta."""
         with np.errstate(over="ignore"):  # an infinite rise is a true, useless bound
             return self.curvature(y, eta) * (exprel(self.concordance * radius) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLoss(Loss):
+    """``w l(y, eta)``, of targets that come with the weights of their rows (``folds.block.WEIGHTED``).
+
+    It is for losses without knots: then kappa is that of the loss, and all else is multiplied by the weight.
+    """
+
+    loss: Loss
+
+    @property
+    def concordance(self) -> float:  # type: ignore[override]
+        """Kappa of the loss itself."""
+        return self.loss.concordance
+
+    @property
+    def targets(self) -> TargetDomain:  # type: ignore[override]
+        """The domain of y."""
+        return self.loss.targets
+
+    @property
+    def predicts_probabilities(self) -> bool:  # type: ignore[override]
+        """Whether ``mean`` is the probability of class 1."""
+        return self.loss.predicts_probabilities
+
+    @property
+    def link(self) -> str:  # type: ignore[override]
+        """How ``mean`` follows from eta."""
+        return self.loss.link
+
+    def value(self, y: NDArray, eta: Floats) -> Floats:
+        """``w l``."""
+        return y["weight"] * self.loss.value(y["target"], eta)
+
+    def derivatives(self, y: NDArray, eta: Floats) -> tuple[Floats, Floats]:
+        """The weighted slope and curvature."""
+        slope, curvature = self.loss.derivatives(y["target"], eta)
+        return y["weight"] * slope, y["weight"] * curvature
+
+    def mean(self, eta: Floats) -> Floats:
+        """Return what the model predicts at eta."""
+        return self.loss.mean(eta)
+
+    def start(self, mean: float) -> float:
+        """Return an intercept to start from, given the weighted mean of the targets."""
+        return self.loss.start(mean)
+
+    def slope_change(self, y: NDArray, eta: Floats, step: Floats) -> Floats:
+        """``w (l'(eta + step) - l'(eta))``."""
+        return y["weight"] * self.loss.slope_change(y["target"], eta, step)
+
+    def check(self, y: NDArray) -> None:
+        """Refuse targets outside the domain of the loss."""
+        self.loss.check(y["target"])
+
+    def largest_curvature(self, y: NDArray, eta: Floats, radius: Floats) -> Floats:
+        """Bound the weighted curvature within ``radius`` of eta from above."""
+        return y["weight"] * self.loss.largest_curvature(y["target"], eta, radius)
+
+    def largest_third(self, y: NDArray, eta: Floats, radius: Floats) -> Floats:
+        """Bound the size of the weighted third derivative within ``radius`` of eta."""
+        return y["weight"] * self.loss.largest_third(y["target"], eta, radius)

@@ -72,18 +72,18 @@ class RowObjective(ABC):
         """Sum value, gradient and Hessian of the losses of some rows."""
 
     @abstractmethod
-    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+    def penalised(self, theta: Floats, n: float) -> tuple[float, Floats, Floats]:
         """Value, gradient and Hessian of the penalty among n people."""
 
     @abstractmethod
-    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+    def penalty_change(self, theta: Floats, D: Floats, n: float) -> Floats:
         """Return by how much the penalty's gradient changes along each of many steps D from theta."""
 
     def penalty_share(self, theta: Floats) -> Floats:
         """Gradient of the penalty that each person brings."""
         return np.zeros_like(theta)
 
-    def penalty_rounding(self, theta: Floats, n: int) -> Floats:
+    def penalty_rounding(self, theta: Floats, n: float) -> Floats:
         """Bound what rounding does to the penalty's gradient."""
         return UNIT * np.abs(self.penalised(theta, n)[1])
 
@@ -200,7 +200,7 @@ class SmoothObjective(RowObjective):
         """R'', once: the diagonal of its Hessian."""
         return self._pad(theta, self.penalty.curvature(self._penalised(theta)))
 
-    def times(self, n: int) -> float:
+    def times(self, n: float) -> float:
         """How often R counts in the objective of n people."""
         return float(n) if self.mean else 1.0
 
@@ -234,12 +234,12 @@ class SmoothObjective(RowObjective):
             Z[:, d], gradient[d] = root, l1.sum()
         return float(self.loss.value(y, eta).sum()), gradient, Z.T @ Z
 
-    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+    def penalised(self, theta: Floats, n: float) -> tuple[float, Floats, Floats]:
         k = self.times(n)
         value = float(np.sum(self.penalty.value(self._penalised(theta))))
         return k * value, k * self.penalty_slope(theta), np.diag(k * self.penalty_curvature(theta))
 
-    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+    def penalty_change(self, theta: Floats, D: Floats, n: float) -> Floats:
         """Changes of R', as often as it counts; of a quadratic without cancellation."""
         if self.penalty.concordance == 0:
             return self.times(n) * self.penalty_curvature(theta) * D

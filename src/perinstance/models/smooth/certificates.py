@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import exprel
 
-from perinstance.folds.block import Block, pieces
+from perinstance.folds.block import Block, loss_targets, pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
@@ -103,7 +103,7 @@ def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Va
         x = design(X[run], intercept)
         t = x @ T.T
         root = np.sqrt(np.einsum("ij,ij->i", t, t))
-        target = np.asarray(y[run], dtype=np.float64)
+        target = loss_targets(y[run])
         eta = x @ fit.theta
         if kinked:
             weights = [loss.curvature_drop(target, eta, r * root) for r in radii]
@@ -164,7 +164,7 @@ def _largest(around: Whitening, S: Floats) -> float:
 
 def steepest(block: Block, fit: SmoothFit) -> Highest:
     """Return the largest ``|l'|`` of a block at the fit."""
-    t = np.asarray(block.y, dtype=np.float64)
+    t = loss_targets(block.y)
     l1 = fit.objective.loss.slope(t, predictor(block.X, fit.theta, fit.objective.fit_intercept))
     return Highest(float(np.abs(l1).max(initial=0.0)))
 

@@ -136,7 +136,7 @@ DAMPINGS = (1e-2, 1.0)
 class Slopes:
     """Sums over some rows at one theta; adding two gives the sums over both sets of rows."""
 
-    n: int
+    n: float
     value: float
     gradient: Floats
     hessian: Floats

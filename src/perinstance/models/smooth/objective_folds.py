@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
-from perinstance.folds.block import Block, pieces
+from perinstance.folds.block import Block, loss_targets, pieces, plain_targets, weights_of
 from perinstance.folds.sweep import NamelessSweep, Sweep
 from perinstance.models.losses.penalised_objective import RowObjective, SmoothObjective, predictor
 from perinstance.models.smooth.newton import LENGTHS, Slopes, Whitening, minimise, whiten
@@ -32,9 +32,9 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """How many people there are and the sum of their targets."""
+    """How many rows there are and the sum of their targets; of rows with weights the sums of weights and products."""
 
-    n: int
+    n: float
     total: float
 
     def __add__(self, other: Targets) -> Targets:
@@ -84,7 +84,7 @@ class SmoothFit:
 
     objective: Any  #: a RowObjective
     theta: Floats
-    n: int
+    n: float  #: people; where rows have weights, their sum
     value: float
     gradient: Floats  #: what is left of it at theta
     hessian: Floats  #: of F at theta, penalty included
@@ -110,14 +110,14 @@ class SmoothFit:
 
 def check_targets(block: Block, objective: SmoothObjective) -> Targets:
     """Refuse targets outside the loss's domain; count the people."""
-    t = np.asarray(block.y, dtype=np.float64)
-    objective.loss.check(t)
-    return Targets(len(t), float(t.sum()))
+    objective.loss.check(loss_targets(block.y))
+    t, weights = plain_targets(block.y), weights_of(block.y)
+    return Targets(len(t), float(t.sum())) if weights is None else Targets(float(weights.sum()), float(weights @ t))
 
 
 def _others(X: NDArray, y: NDArray, out: Outsider | None) -> tuple[NDArray, Floats, int]:
     """Return rows and targets without those equal to ``out``, and how many these are."""
-    t = np.asarray(y, dtype=np.float64)
+    t = loss_targets(y)
     if out is None:
         return X, t, 0
     same = (t == out.y) & (out.x[: X.shape[1]] == X).all(axis=1)
@@ -162,7 +162,7 @@ def gradient_rounding(
 
 def values_along(block: Block, objective: RowObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over one block at ``theta + s step`` for all the lengths s."""
-    t = np.asarray(block.y, dtype=np.float64)
+    t = loss_targets(block.y)
     at, by = np.moveaxis(objective.scores(block.X, np.stack([theta, step])), 1, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         return Values(np.array([objective.value(t, at + s * by).sum() for s in LENGTHS]))
@@ -180,7 +180,7 @@ class Folded:
     sweep: Sweep
     objective: RowObjective
     other: Outsider | None
-    n: int  #: people in the objective
+    n: float  #: people in the objective; where rows have weights, their sum
 
     @property
     def out(self) -> Outsider | None:
@@ -236,7 +236,7 @@ def fit_smooth(sweep: Sweep, objective: SmoothObjective) -> SmoothFit:
     """Minimise the objective of everyone."""
     targets: Targets = sweep.fold(partial(check_targets, objective=objective))
     if targets.n == 0:
-        raise InvalidTable("the table has no rows; pass at least one person")
+        raise InvalidTable("the table has no rows, or none of weight above zero; pass at least one person")
     theta = np.zeros(objective.width(sweep.n_features))
     if objective.fit_intercept:
         theta[-1] = objective.loss.start(targets.total / targets.n)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, loss_targets
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import ConfidentialFit, MovedByPerson, Movement
@@ -49,12 +49,12 @@ class MinimumAudit(ConfidentialFit):
 
     @property
     def n_people(self) -> int:  # type: ignore[override]
-        """With how many people it was fitted."""
-        return self.model.fit.n
+        """With how many people it was fitted; where rows have weights, their sum."""
+        return round(self.model.fit.n)
 
-    def codes(self, y: NDArray) -> Floats:
+    def codes(self, y: NDArray) -> NDArray:
         """Return targets as the objective sees them."""
-        return np.asarray(y, dtype=np.float64) if self.classes is None else self.classes.codes(y)
+        return loss_targets(y) if self.classes is None else self.classes.codes(y)
 
     def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
         """Tell without whom a class is gone, so that there is nothing to publish."""

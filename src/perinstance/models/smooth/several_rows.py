@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import NumericalTrouble
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, plain_targets, weights_of
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface import Movement
@@ -47,7 +47,7 @@ def person_movement(fit: MinimumAudit, block: Block, starts: NDArray[np.int64]) 
     alone = np.zeros(n, dtype=np.bool_)
     if fit.classes is not None:  # without them a class is gone
         for label, count in enumerate(fit.classes.counts):
-            alone |= np.add.reduceat((codes == label).astype(np.int64), starts[:-1]) == count
+            alone |= np.add.reduceat((plain_targets(codes) == label).astype(np.int64), starts[:-1]) == count
     kind: Kind = "estimate" if fit.model.kind == "estimate" else "upper"
     if isinstance(fit, SmoothAudit) and fit.model.kind != "exact":
         found = _bounded(fit.model, block.X, codes, starts)
@@ -66,6 +66,9 @@ def _bounded(model: SmoothModel, X: NDArray, y: Floats, starts: NDArray[np.int64
     # the whitening has one share of a penalty taken out already
     shares = T * (objective.penalty_curvature(fit.theta) if objective.mean else np.zeros(p)) @ T.T
     weight, bent = float(np.linalg.norm(shares, ord=2)), objective.mean and objective.penalty.concordance > 0
+    weights = weights_of(y)
+    # how many times a person's share of a penalty is theirs
+    times = sizes.astype(np.float64) if weights is None else np.add.reduceat(weights, starts[:-1])
     out = _Found(*np.full((3, len(sizes)), np.inf))
     for k in np.unique(sizes).tolist():
         everybody, run = np.flatnonzero(sizes == k), max(1, ROOM // (p * (k + p)))
@@ -82,14 +85,15 @@ def _bounded(model: SmoothModel, X: NDArray, y: Floats, starts: NDArray[np.int64
             usable = np.isfinite(S).all(axis=(1, 2))
             S[~usable], u[~usable] = 0.0, 0.0
             top = np.linalg.eigvalsh(S)[:, -1] * (1 + 16 * k * UNIT)
-            left = 1.0 - top - (k - 1) * weight
-            thin = ~usable | ~(left >= max(THIN, 1e3 * around.error * k)) | (bent and k > 1)
+            more = times[who] - 1.0
+            left = 1.0 - top - np.maximum(more, 0.0) * weight
+            thin = ~usable | ~(left >= max(THIN, 1e3 * around.error * k)) | (bent & (more != 0.0))
             if not np.isfinite(loss.concordance):  # rounding decides whether H has a row's curvature
                 unsure = undecided(loss, target, eta, np.abs(x) @ np.abs(fit.theta))
                 thin |= unsure.reshape(len(who), k).any(axis=1)
             left = np.where(thin, 1.0, left)
-            q = np.einsum("nk,nkp->np", l1, t) + k * side.share
-            G = np.eye(p) - u.transpose(0, 2, 1) @ u - (k - 1) * shares
+            q = np.einsum("nk,nkp->np", l1, t) + times[who, None] * side.share
+            G = np.eye(p) - u.transpose(0, 2, 1) @ u - more[:, None, None] * shares
             G[thin], q[thin] = np.eye(p), 0.0
             step = np.linalg.solve(G, q[:, :, None])[:, :, 0]
             d1, d2 = np.square(step) @ around.nu, np.square(step) @ around.nu**2
@@ -111,11 +115,12 @@ def _bounded(model: SmoothModel, X: NDArray, y: Floats, starts: NDArray[np.int64
 def refit_without(fit: MinimumAudit, rest: Sweep, block: Block) -> Movement:
     """Refit without one person, whose rows are the block; ``rest`` goes over all others' rows."""
     model, codes = fit.model, fit.codes(block.y)
-    n, nothing = model.fit.n - len(block), np.zeros(1)
+    weights, nothing = weights_of(block.y), np.zeros(1)
+    n = model.fit.n - (len(block) if weights is None else float(weights.sum()))
     gone = fit.classes is not None and any(
-        int((codes == label).sum()) == count for label, count in enumerate(fit.classes.counts)
+        int((plain_targets(codes) == label).sum()) == count for label, count in enumerate(fit.classes.counts)
     )
-    if gone or n < 1:  # there is nothing to publish without them
+    if gone or n <= (0 if weights is None else 1e-9 * model.fit.n):  # there is nothing to publish without them
         return Movement(nothing + np.inf, nothing + np.nan, nothing + np.inf, np.array([EXACT], dtype=np.uint8))
     inner = rest if fit.classes is None else CodedSweep(rest, fit.classes)
     precision, around = model.precision, model.inside.around

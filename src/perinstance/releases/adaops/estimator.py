@@ -81,6 +81,9 @@ class AdaOPS(PredictsLinearly, Promised):
     rows_per_person
         How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
         has more so many are drawn. None: a row is a person, and an id that repeats is refused.
+    weight_bound
+        The largest weight of a row that counts, where rows have weights: larger ones count as this one. ``fit`` is then
+        given ``sample_weight``.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class AdaOPS(PredictsLinearly, Promised):
         kappa: float | None = None,
         fit_intercept: bool = True,
         rows_per_person: int | None = None,
+        weight_bound: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -127,6 +131,7 @@ class AdaOPS(PredictsLinearly, Promised):
         self.kappa = kappa
         self.fit_intercept = fit_intercept
         self.rows_per_person = rows_per_person
+        self.weight_bound = weight_bound
 
     def published_parameters(self) -> dict[str, Any]:
         """Return ridge, temperature and the noisy numbers that they follow from, those of the first estimate too."""

@@ -84,7 +84,8 @@ class Coordinates:
         residual = (units.y - products(units.X, self.first.coef)) / self.half
         weigh = np.minimum(1.0, self.x_bound / np.maximum(lengths(free), self.x_bound))
         label = np.where(units.present, np.clip(residual, -1.0, 1.0) * weigh, 0.0)
-        return replace(fixed_rows(free * weigh[:, None], label, self.x_bound, 1.0), present=units.present)
+        seen = fixed_rows(free * weigh[:, None], label, self.x_bound, 1.0)
+        return replace(seen, present=units.present, weights=units.weights).scaled()
 
     def in_units(self, weight: float) -> tuple[Floats, Floats]:
         """Return the linear map, and the constant, from coefficients here to those of rows in units."""

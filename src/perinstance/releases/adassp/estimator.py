@@ -63,6 +63,9 @@ class AdaSSP(PredictsLinearly, Promised):
     rows_per_person
         How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
         has more so many are drawn. None: a row is a person, and an id that repeats is refused.
+    weight_bound
+        The largest weight of a row that counts, where rows have weights: larger ones count as this one. ``fit`` is then
+        given ``sample_weight``.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class AdaSSP(PredictsLinearly, Promised):
         n_public: int | None = None,
         intervals: Literal["robust"] | None = None,
         rows_per_person: int | None = None,
+        weight_bound: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -111,6 +115,7 @@ class AdaSSP(PredictsLinearly, Promised):
         self.n_public = n_public
         self.intervals = intervals
         self.rows_per_person = rows_per_person
+        self.weight_bound = weight_bound
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""

@@ -214,7 +214,7 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
     elif rounds.stage is not None and drawn is not None and drawn.bought is not None:
         looked = looked + rounds.stage.people_squares(free, rows.y, frame.x_bound, drawn.bought)
     squares = looked + gram * rounds.gram_distance**2 + moved * rounds.round_distance**2
-    return np.where(rows.present, squares, 0.0)
+    return np.where(rows.present, squares, 0.0) * rows.share**2
 
 
 def _round_share(residual: Floats, lengths: Floats, clip: float, whole: bool) -> Floats:

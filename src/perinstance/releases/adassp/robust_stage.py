@@ -95,7 +95,7 @@ class Stage:
         noises = [noise_scale(clip * bound, self.score_distance)] * frame.d
         score = window.sums(partial(summands, clip=clip), noises)
         meat_noise = noise_scale((meat_clip * bound) ** 2, self.meat_distance)
-        meat = window.outer(partial(summands, clip=meat_clip), meat_noise)
+        meat = window.outer(partial(summands, clip=meat_clip), meat_noise, twice=True)
         return Bought(theta, clip, meat_clip, squares, score, meat)
 
     def people_squares(self, X: Floats, y: Floats, bound: float, bought: Bought) -> Floats:

@@ -56,7 +56,7 @@ def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
     if y is None:
         raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     y = _one_target(in_order_of(X, y))
-    rows, targets = _real_numbers("X", X), column_or_1d(_real_numbers("y", y), warn=True)
+    rows, targets = numbers_as_they_are("X", X), column_or_1d(numbers_as_they_are("y", y), warn=True)
     if rows.ndim != 2:
         raise InvalidTable(_two_dimensions(rows))
     if rows.shape[1] == 0:
@@ -91,7 +91,7 @@ def _two_dimensions(X: Any) -> str:
     return f"X must have two dimensions, one row per person, got {np.ndim(X)}. Reshape your data"
 
 
-def _real_numbers(name: str, values: Any) -> Floats:
+def numbers_as_they_are(name: str, values: Any) -> Floats:
     """Return float64 of the same shape; what is missing is NaN."""
     from scipy.sparse import issparse
 

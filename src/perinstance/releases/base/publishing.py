@@ -13,6 +13,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -149,15 +150,18 @@ class WritesModel(BaseEstimator):
             raise InvalidInput(f"{place.name!r} cannot be written ({error.strerror}); choose another place") from None
         return place
 
-    def _begin(self, refused: dict[str, Any]) -> None:
-        """Refuse what ``fit`` does not take, and say once that a search is fitting; nothing of the data is asked."""
-        if "sample_weight" in refused:
+    def _begin(self, more: dict[str, Any], weights: bool = False) -> Any:
+        """Return the weights, refuse what ``fit`` does not take, and say once that a search is fitting.
+
+        Nothing of the data is asked.
+        """
+        found = more.pop("sample_weight", None)
+        if found is not None and not weights:
             raise RefusedModel(
-                "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs "
-                "alone; leave it out"
+                f"sample_weight is refused: nothing is known of weights in {type(self).__name__}; leave it out"
             )
-        if refused:
-            raise TypeError(f"fit() got unexpected arguments {sorted(refused)}")
+        if more:
+            raise TypeError(f"fit() got unexpected arguments {sorted(more)}")
         frame: FrameType | None = sys._getframe(1)
         searched = runner = None
         while frame is not None and runner is None:
@@ -165,7 +169,7 @@ class WritesModel(BaseEstimator):
                 searched, runner = True, frame.f_locals.get("parallel")
             frame = frame.f_back
         if not searched or runner in _TOLD:
-            return
+            return found
         if runner is not None:
             _TOLD.add(runner)
         warnings.warn(
@@ -175,6 +179,7 @@ class WritesModel(BaseEstimator):
             ManyReleases,
             stacklevel=3,
         )
+        return found
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two fits differ: a release cannot be seeded."""
@@ -222,6 +227,10 @@ class Publishing(PredictsLinearly, WritesModel):
     """A linear model whose coefficients are one draw of ``ideal(X, y)``, rounded to the public ``grid``."""
 
     grid: float
+    #: whether rows come weighted: a copy of a release, for ``ideal`` and audits (``base.weighted_rows``)
+    rows_are_weighted = False
+    #: whether ``fit`` was given weights
+    weighted_ = False
 
     @abstractmethod
     def ideal(self, X: NDArray, y: Floats) -> Ideal:
@@ -235,14 +244,27 @@ class Publishing(PredictsLinearly, WritesModel):
     def confidential_fit(self, sweep: Any, method: Any = "auto") -> Any:
         """Fit without noise, with everyone."""
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Any:
-        """Publish one draw: ``coef_`` and ``intercept_``."""
-        self._begin(refused)
+    def fit(self, X: Any, y: Any, **more: Any) -> Any:
+        """Publish one draw: ``coef_`` and ``intercept_``; ``sample_weight`` are weights of rows, where these count."""
+        weights, table = self._begin(more, weights=True), X
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
-        theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
+        ideal: Any = self.ideal if weights is None else partial(self._weighted_ideal, table, weights)
+        theta = draw(ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
+        self.weighted_ = weights is not None
         self._publish(theta, y)
         LOG.info("%s published one draw", type(self).__name__)
         return self
+
+    def _weighted_ideal(self, table: Any, sample_weight: Any, X: NDArray, y: Floats) -> Ideal:
+        from perinstance.releases.base.weighted_rows import row_weights, weighing_of
+
+        weighing = weighing_of(self)
+        found: Ideal = weighing.release.ideal(*weighing.rows(X, y, row_weights(table, sample_weight, len(y))))
+        return found
+
+    def published_parameters(self) -> dict[str, Any]:
+        """Tell that rows were weighted: whoever audits the release needs the weights."""
+        return {"weighted_": True} if self.weighted_ else {}
 
     def _publish(self, theta: Floats, y: Any) -> None:
         """Set what is published, in scikit-learn's shapes."""
@@ -251,10 +273,16 @@ class Publishing(PredictsLinearly, WritesModel):
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
 
 
-def exact_equations(X: NDArray, y: Floats, alpha: float, fit_intercept: bool) -> NormalEquations:
-    """``H theta = X'y`` without a rounding error; an intercept is a column of ones, last, and not penalised."""
-    penalties = [alpha] * X.shape[1] + [0.0] * fit_intercept
-    return ExactGram.of(X, y, fit_intercept).normal_equations(penalties)
+def exact_equations(
+    X: NDArray, y: Floats, alpha: float, fit_intercept: bool, weighted: bool = False
+) -> NormalEquations:
+    """``H theta = X'y`` without a rounding error; an intercept is a column of ones, last, and not penalised.
+
+    Weighted rows bring their own ones.
+    """
+    own = fit_intercept and weighted
+    penalties = [alpha] * (X.shape[1] - own) + [0.0] * fit_intercept
+    return ExactGram.of(X, y, fit_intercept and not own).normal_equations(penalties)
 
 
 def is_classifier(problem: Any) -> bool:
@@ -278,14 +306,17 @@ class AnsweringModel(Publishing):
     def problem(self) -> Problem:
         """Return the model whose parameters are published."""
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
-        """Publish one draw: ``coef_`` and ``intercept_``, and ``classes_`` of a classifier."""
+    def fit(self, X: Any, y: Any, **more: Any) -> Publishing:
+        """Publish one draw: ``coef_`` and ``intercept_``, and ``classes_`` of a classifier.
+
+        ``sample_weight`` are weights of rows, where these count.
+        """
         if y is None or not is_classifier(self.problem()):
-            return super().fit(X, y, **refused)
+            return super().fit(X, y, **more)
         y = in_order_of(X, y)  # codes have no index any more
         refuse_mask("y", y)
         labels, codes = np.unique(np.asarray(y), return_inverse=True)  # text never reaches a message
-        super().fit(X, codes.reshape(np.shape(y)), **refused)
+        super().fit(X, codes.reshape(np.shape(y)), **more)
         self.classes_ = labels
         return self
 

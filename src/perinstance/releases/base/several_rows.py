@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import RefusedModel
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, weights_of
 from perinstance.folds.sweep import People
+from perinstance.models.smooth.problem import MinimumAudit
 from perinstance.numerics.rounding import NORM_UP, UNIT
 from perinstance.pairs import GeneralGaussian, ObjectivePair, Pairs, PosteriorSamplePair
 
@@ -34,16 +35,25 @@ def people_with_rows(release: Any, fit: Any, block: Block, inside: bool = True) 
         return found
     check_answers_persons(release)
     return by_number_of_rows(
+        single_rows(fit, block),
         block,
         lambda singles: release.people(fit, singles, inside),
         lambda several: release.persons(fit, several, several.starts, inside),
     )
 
 
-def by_number_of_rows(block: Block, one: Callable[[Block], People], several: Callable[[Block], People]) -> People:
-    """Answer by ``one`` for people with one row (a block of rows) and by ``several`` for the others."""
+def single_rows(fit: Any, block: Block) -> NDArray[np.bool_]:
+    """Tell who is answered as somebody with one row; with weights nobody is in a smooth model: shares differ."""
     assert block.starts is not None
-    single = np.diff(block.starts) == 1
+    weighted = isinstance(fit, MinimumAudit) and weights_of(block.y) is not None
+    return np.asarray((np.diff(block.starts) == 1) & (not weighted), dtype=np.bool_)
+
+
+def by_number_of_rows(
+    single: NDArray[np.bool_], block: Block, one: Callable[[Block], People], several: Callable[[Block], People]
+) -> People:
+    """Answer by ``one`` for people who are ``single`` (a block of rows) and by ``several`` for the others."""
+    assert block.starts is not None
     parts = []
     if single.any():
         parts.append(one(block.picked(block.starts[:-1][single])))

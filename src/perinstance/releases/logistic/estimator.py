@@ -71,6 +71,9 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
     rows_per_person
         How many rows of a person are used at most, where people may have several; ``fit`` is then given ``ids``. Of who
         has more so many are drawn. None: a row is a person, and an id that repeats is refused.
+    weight_bound
+        The largest weight of a row that counts, where rows have weights: larger ones count as this one. ``fit`` is then
+        given ``sample_weight``.
 
     Attributes
     ----------
@@ -105,6 +108,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         fit_intercept: bool = True,
         rounds: int = 30,
         rows_per_person: int | None = None,
+        weight_bound: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -113,6 +117,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
         self.fit_intercept = fit_intercept
         self.rounds = rounds
         self.rows_per_person = rows_per_person
+        self.weight_bound = weight_bound
 
     def published_numbers(self) -> PublishedNumbers:
         """Return the published coefficients."""
@@ -169,7 +174,7 @@ class PrivateLogisticRegression(ClassifierMixin, Promised):
             rounds = spent @ np.square(steep)
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
         kind: Kind = "exact" if len(spent) == 1 else "estimate" if seen is not None else "upper"
-        return GaussianShift(np.sqrt(squares) * ROUNDS_UP, kind)
+        return GaussianShift(np.sqrt(squares) * rows.share * ROUNDS_UP, kind)
 
     def _plan(self, box: DeclaredBox) -> SlopeRounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

@@ -69,8 +69,10 @@ class DeclaredBox:
         """The largest norm of a row in units, the column of ones included; rounded up."""
         return math.sqrt(self.radius**2 + self.weight**2) * STEP_UP if self.weight else self.radius
 
-    def rows(self, X: NDArray, y: NDArray) -> FixedRows:
+    def rows(self, X: NDArray, y: NDArray, weights: Floats | None = None) -> FixedRows:
         """Return rows and labels in units, clipped to what was declared, exactly; the column of ones is the last.
+
+        ``weights`` say how much of a row counts, in [0, 1]; where one is missing (NaN), so is the row.
 
         >>> box = box_of([(0.0, 10.0), 2.0], (0.0, 4.0), 2, intercept=True)
         >>> rows = box.rows(np.array([[5.0, 1.0], [99.0, -2.0], [np.nan, 1.0]]), np.array([3.0, 9.0, 1.0]))
@@ -78,6 +80,8 @@ class DeclaredBox:
         ([[0.0, 0.5, 1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0]], [0.5, 1.0, 0.0], (1, 1, 1))
         """
         X, y = np.asarray(X, dtype=np.float64)[:, : len(self.columns)], np.asarray(y, dtype=np.float64)
+        if weights is not None:
+            y, weights = np.where(np.isnan(weights), np.nan, y), np.nan_to_num(weights, nan=0.0)
         missing = np.isnan(X).any(axis=1) | np.isnan(y)
         with np.errstate(over="ignore", under="ignore"):
             units = np.column_stack([_unit(X[:, j], one) for j, one in enumerate(self.columns)])
@@ -92,7 +96,7 @@ class DeclaredBox:
             seen = np.column_stack([seen, np.where(fixed.present, self.weight, 0.0)])
         beyond = int((_outside(y[:, None], (self.label,))[:, 0] & ~missing).sum())
         clipped = int(outside.sum()) if self.boxed else fixed.clipped_x
-        return FixedRows(seen, fixed.y, fixed.present, clipped, beyond, fixed.missing)
+        return FixedRows(seen, fixed.y, fixed.present, clipped, beyond, fixed.missing, weights)
 
     def in_user_units(self, theta: Floats) -> tuple[Floats, float]:
         """Return coefficients and intercept for rows as the user has them. Post-processing of what was drawn."""

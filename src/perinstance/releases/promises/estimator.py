@@ -14,7 +14,7 @@ from sklearn.base import clone
 from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
-from perinstance.folds.block import Block
+from perinstance.folds.block import Block, plain_targets, weights_of
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, refined, without
@@ -37,6 +37,7 @@ from perinstance.releases.base.rows_per_person import (
     used_rows,
 )
 from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.releases.base.weighted_rows import refuse_own_row, shares_of_bound, weight_words, weights_as_they_are
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.window import ClippedSweep, Window, published_before, simulated
@@ -52,6 +53,7 @@ class Promised(WritesModel):
     y_bound: Any = 1.0  #: of labels that are signs
     fit_intercept: Any
     rows_per_person: Any
+    weight_bound: Any
 
     #: what is published, in words
     what: ClassVar[str]
@@ -70,10 +72,10 @@ class Promised(WritesModel):
             family="adaptive",
             noise="gaussian",
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
-            words=(f"{self.what}, {promised}", *rows_words(self)),
+            words=(f"{self.what}, {promised}", *rows_words(self), *weight_words(self)),
             fit_intercept=truth_value("fit_intercept", self.fit_intercept),
             promises=True,
-            own_row=self.own_row and self.rows_per_person is None,
+            own_row=self.own_row and self.rows_per_person is None and self.weight_bound is None,
         )
 
     #: what the mechanism makes of a plan and of what it sees through a window
@@ -103,7 +105,7 @@ class Promised(WritesModel):
         """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, ids: Any = None, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any, ids: Any = None, **more: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
         Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
@@ -112,16 +114,19 @@ class Promised(WritesModel):
         number of columns, types, names. Nothing else of the data is kept: how many rows were clipped or missing is
         asked for by ``clipped``. ``ids`` say whose row each is; with ``rows_per_person`` people may have several, and
         of who has more so many are drawn (``sampling.random_bits``). How many are left out is kept nowhere.
+        ``sample_weight`` are weights of rows, where a ``weight_bound`` is declared (``base.weighted_rows``).
         """
-        self._begin(refused)
+        weights = self._begin(more, weights=hasattr(self, "weight_bound"))
         check_promise(self.epsilon, self.delta)
         table = X
         X, y = self._validated(X, y)
+        weights = None if weights is None else weights_as_they_are(table, weights, len(X))
+        shares = shares_of_bound(self, weights)
         used = used_rows(self, table, ids, len(X))
-        X, y = X[used], y[used]
+        X, y, shares = X[used], y[used], None if shares is None else shares[used]
         self._check_count(len(X))
         box = self._box(X.shape[1])
-        theta = self._publish(self._run(box, Window(box.rows(X, y))), box)
+        theta = self._publish(self._run(box, Window(box.rows(X, y, shares))), box)
         self.coef_, self.intercept_ = self._shaped(*box.in_user_units(theta))
         self.privacy_ = self.promise(X.shape[1])
         LOG.info("%s published one draw", type(self).__name__)
@@ -180,13 +185,14 @@ class Promised(WritesModel):
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the loss of one person from their own row: what ``people`` charges them with."""
         refuse_rows_of_people(self, "the loss that follows from one row")
+        refuse_own_row(self)
         row = one_row(x)
         box = self._box(row.shape[1])
         return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
 
     def _people(self, fit: Any, block: Block, left_out: Callable[[FixedRows], Any]) -> People:
         box, rows = self._box(block.X.shape[1]), self._seen(block)
-        loo, pairs = left_out(rows), self._pairs(rows, box, fit.run)
+        loo, pairs = left_out(rows.scaled()), self._pairs(rows, box, fit.run)
         return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
 
     def _run_again(self) -> Any:
@@ -201,7 +207,8 @@ class Promised(WritesModel):
 
     def _seen(self, block: Block) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""
-        return self._box(block.X.shape[1]).rows(block.X, self._target(block.y))
+        shares = shares_of_bound(self, weights_of(block.y))
+        return self._box(block.X.shape[1]).rows(block.X, self._target(plain_targets(block.y)), shares)
 
     def _everybody(self, sweep: Sweep) -> FixedRows:
         """Return all rows of a table as the release sees them."""

@@ -2,7 +2,8 @@
 
 Rows have ``||x|| <= B_x`` and ``|y| <= B_y``. Every question is a sum over the rows of a function of one row and of
 what was published before, added up without a rounding error, whatever the order of rows; every ``scale`` is a standard
-deviation. Whoever asks says how far one row can move the sum, and chooses the scale by that.
+deviation. Whoever asks says how far one row can move the sum, and chooses the scale by that. Of rows with weights in
+[0, 1] each part of a sum is multiplied by the weight, so it moves the sum no further.
 
 What is added is the window's ``draw``. ``drawn`` is the only private one: exact draws on the public grid, without a
 seed. ``published_before`` repeats what was published, for replays; ``simulated`` adds floating-point noise, or none.
@@ -93,7 +94,7 @@ class ClippedSweep(SteppedSweep):
         """Return the step over a block of raw rows."""
 
         def clipped(block: Block) -> T:
-            rows = self.clip(block)
+            rows = self.clip(block).scaled()
             return step(Block(rows.X, rows.y, block.start))
 
         return clipped
@@ -122,16 +123,22 @@ class Window:
 
     def sums(self, of: RowsOf, scales: Sequence[float] | Floats) -> Floats:
         """``sum_i of(row i) + scales z``."""
-        total = self._fold(lambda rows: np.array(exact_sums(of(rows)), dtype=object))
+        total = self._fold(lambda rows: np.array(exact_sums(_times(of(rows), rows.weights)), dtype=object))
         return self._draw(Noisy(total.tolist(), list(scales)))
 
-    def outer(self, of: RowsOf, scale: float, known: float | None = None) -> Floats:
+    def outer(self, of: RowsOf, scale: float, known: float | None = None, twice: bool = False) -> Floats:
         """``sum_i s_i s_i' + E`` with ``s_i = of(row i)``: ``scale`` on the diagonal, ``scale / sqrt(2)`` off it.
 
         That is isotropic noise in the Frobenius norm, in which one row moves the sum by ``||s||^2``. Where the square
-        of the last column is ``known``, it stands there without noise, and is not looked at.
+        of the last column is ``known``, it stands there without noise, and is not looked at. ``twice``: a row's weight
+        counts squared, as in the variance of a weighted sum.
         """
-        sums = self._fold(lambda rows: ExactGram.of(of(rows), np.zeros(len(rows.y))))
+
+        def summed(rows: FixedRows) -> ExactGram:
+            weights = rows.weights if twice or rows.weights is None else np.sqrt(rows.weights)
+            return ExactGram.of(_times(of(rows), weights), np.zeros(len(rows.y)))
+
+        sums = self._fold(summed)
         rows, columns = (part[: None if known is None else -1] for part in np.triu_indices(sums.d))
         off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
         scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
@@ -174,6 +181,11 @@ class Window:
         if isinstance(rows, FixedRows):
             return step(rows)
         return rows.sweep.fold(lambda block: step(rows.clip(block)))
+
+
+def _times(parts: Floats, weights: Floats | None) -> Floats:
+    """Return the rows' parts times their weights: a weight is at most one, so no entry grows."""
+    return parts if weights is None else parts * weights[:, None]
 
 
 def asked(run: Callable[[Window], Any], rows: FixedRows, answers: list[Floats]) -> list[tuple[Floats, Noisy]]:
