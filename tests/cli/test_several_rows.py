@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import perinstance as pi
@@ -74,11 +76,24 @@ def test_pages_and_charges_from_python_refuse(tmp_path):
             publish()
 
 
-def test_weights_are_refused_without_advice_to_repeat_rows():
-    from perinstance.errors import RefusedModel
-
-    with pytest.raises(RefusedModel, match="leave it out$"):
-        pi.PosteriorSample().fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1, 2])
+def test_weights_at_the_shell(run, visits):
+    table = pd.read_csv(visits)
+    table["w"] = 1.0 + np.arange(len(table)) % 3
+    table.loc[0, "w"] = -1.0  # counts as zero; an audit refuses it
+    table.to_csv("weighted.csv", index=False)
+    bounds = (*BOUNDS, "--rows-per-person", 2, "--id", "person", "--weight", "w")
+    words = ("release", "weighted.csv", "--epsilon", 1, *bounds)
+    assert "go together" in run(*words).err
+    done = run(*words, "--weight-bound", 2, "--out", "weighted.json")
+    assert done.code == 0, done.err
+    document = json.loads(Path("weighted.json").read_text())
+    assert document["published"].endswith("rows weighted up to 2") and "w" not in document["features"]
+    again = ("audit", "weighted.csv", "--model", "weighted.json", "--id", "person")
+    assert "pass sample_weight=" in run(*again).err
+    found = run(*again, "--weight", "w", "--json")
+    assert found.code == 0, found.err
+    refused = run("audit", "weighted.csv", "--target", "bmi", "--id", "person", "--weight", "w")
+    assert "those of 1 rows are not" in refused.err
 
 
 def test_a_release_that_declares_how_many_rows_count(run, visits):

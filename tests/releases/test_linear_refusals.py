@@ -48,9 +48,7 @@ def test_parameters_are_validated_when_used(release, reason):
         pi.audit(release, np.eye(3), np.ones(3))
 
 
-def test_sample_weight_and_many_targets_are_refused():
-    X, y = np.eye(3), np.ones(3)
-    with pytest.raises(RefusedModel, match="sample_weight is refused"):
-        pi.PosteriorSample().fit(X, y, sample_weight=np.ones(3))
+def test_many_targets_are_refused():
+    X = np.eye(3)
     with pytest.raises(InvalidInput, match="2 columns, and a release has one"):
         pi.audit(pi.PosteriorSample(), X, np.ones((3, 2)))

@@ -130,7 +130,11 @@ def test_refused_without_showing_a_value(bad):
         pi.audit(pi.PosteriorSample(), X, Y, sample_weight=weights[:5])
     with pytest.raises(InvalidTable, match="all weights are zero"):
         pi.audit(pi.PosteriorSample(), X, Y, sample_weight=np.zeros(N))
-    for release in (pi.NoisyMean(), pi.NoisyDescent(noise=1.0, steps=3), pi.ObjectivePerturbation(LogisticRegression())):
+    for release in (
+        pi.NoisyMean(),
+        pi.NoisyDescent(noise=1.0, steps=3),
+        pi.ObjectivePerturbation(LogisticRegression()),
+    ):
         with pytest.raises(RefusedModel):
             pi.audit(release, X, *([] if isinstance(release, pi.NoisyMean) else [CLASSES]), sample_weight=WEIGHTS)
     with pytest.raises(RefusedModel, match="nothing is known of weights"):

@@ -64,7 +64,8 @@ def number(value: float, digits: int = 3) -> str:
 
 def table_of(audit: Any) -> str:
     """Say how many people a table has, and rows where some people have several."""
-    return people(len(audit)) + ("" if audit.n_rows is None else f", {audit.n_rows:,} rows")
+    rows = "" if audit.n_rows is None else f", {audit.n_rows:,} rows"
+    return people(len(audit)) + rows + (", with weights" if getattr(audit, "has_weights", False) else "")
 
 
 def unit_of(audit: Any) -> str:
