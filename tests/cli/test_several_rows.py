@@ -92,8 +92,8 @@ def test_weights_at_the_shell(run, visits):
     assert "pass sample_weight=" in run(*again).err
     found = run(*again, "--weight", "w", "--json")
     assert found.code == 0, found.err
-    refused = run("audit", "weighted.csv", "--target", "bmi", "--id", "person", "--weight", "w")
-    assert "those of 1 rows are not" in refused.err
+    answer = run("audit", "weighted.csv", "--target", "bmi", "--id", "person", "--weight", "w", "--feature", "age")
+    assert "those of 1 rows are not" in answer.err
 
 
 def test_a_release_that_declares_how_many_rows_count(run, visits):

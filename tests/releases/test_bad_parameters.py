@@ -14,7 +14,7 @@ from .catalogue import CATALOGUE
 VALUES = {**NO_NUMBERS, "infinity": np.inf, "less than nothing": -1.0, "an empty list": []}
 #: What None says: nothing declared, no clipping, no promise.
 NONE = {"clip", "delta", "epsilon", "filter", "intervals", "kappa", "n_public", "precision"}
-NONE |= {"residual_bound", "rows_per_person"}
+NONE |= {"residual_bound", "rows_per_person", "weight_bound"}
 #: Parameters that are no numbers; words and models are refused in other tests.
 OTHERS = {"estimator", "classes"}
 EVERY = {

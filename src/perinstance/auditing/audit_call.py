@@ -28,7 +28,7 @@ from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.persons import PersonTable, by_person
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.data.weighted_people import column_of_weights, weighted_people
+from perinstance.data.weighted_tables import column_of_weights, weighted_people
 from perinstance.engines import Cuda, Local, default_engine
 from perinstance.engines.cuda import is_on_device
 from perinstance.engines.dask import DaskSweep, dask_by_person, is_dask
@@ -96,7 +96,7 @@ def audit(
         not there.
     weights
         ``"own"``: each weight follows from its own row (a design weight, an exposure, a count). ``"from the table"``:
-        others' rows helped to determine it (raking, propensities), so that losses with weights held are estimates.
+        others' rows helped to determine it (raking, propensities): losses, at these very weights, are estimates.
     method
         ``"exact"``, ``"upper"`` or ``"estimate"``; ``"auto"`` is the best code that the model affords. Linear
         models are always exact.
@@ -155,7 +155,7 @@ def audit(
     if weighted:
         release, table = _weighted(release, table, X, sample_weight)
     given: dict[str, Any] = {"delta": delta, "method": method, "engine": engine, "progress": progress}
-    given |= {"outsiders": outsiders, "out": out, "more": more, "held": weights != "own"}
+    given |= {"outsiders": outsiders, "out": out, "more": more, "as_estimates": weights != "own"}
     try:
         return _audited(release, table, **given)
     except RepeatedIds:  # which only reading told
@@ -182,9 +182,9 @@ def _audited(
     outsiders: tuple[Any, ...] | None,
     out: str | os.PathLike[str] | None,
     more: dict[str, Any],
-    held: bool,
+    as_estimates: bool,
 ) -> Audit:
-    """Fit without noise, and map over the people; ``held``: they are estimates, with the weights held."""
+    """Fit without noise, and map over the people; ``as_estimates``: label what is found so."""
     if isinstance(table, PersonTable):
         check_answers_persons(release)
         engine = Local() if isinstance(engine, Cuda) else engine  # people with several rows are for the host
@@ -210,7 +210,7 @@ def _audited(
             scattered: Any = scatter(**about, sweep=sweep, who=who, folder=folder)
             return scattered  # only where a folder was named
         answers = walk_people(**about, sweep=sweep, who=who)
-        if held:
+        if as_estimates:
             answers = replace(answers, pairs=answers.pairs.as_estimates())
         found = Audit.of(answers, who, **about, **more)
     if out is not None:

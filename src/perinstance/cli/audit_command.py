@@ -75,7 +75,6 @@ def audit(
     from perinstance.cli import terminal
     from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
-    from perinstance.report.words import loss
 
     bounds = o.both_bounds(x_bound, y_bound)
     if weight is not None and (bounds is not None or compare):
@@ -94,23 +93,26 @@ def audit(
         feature = None if published.features is None or rule is not None else list(published.features)
     columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
     table = o.open_table(file, delimiter, decimal, rule)
-    columns["features"] = (
-        None if rule is not None else o.features_of(table, feature, target, id, weight, *(group or (weight,)))
-    )
+    columns["features"] = None if rule else o.features_of(table, feature, target, id, weight, *(group or (weight,)))
     labels = {name: pi.data.read_labels(table, name) for name in group or []}
     if not feature and columns["features"]:  # named here, not by the curator
         warn_of_identifiers(table.select_columns(None, id, columns["features"]))
-    engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
-        given: dict[str, Any] = {"engine": engine, "progress": progress, "recipe": rule, "sample_weight": weight}
-        answer = pi.audit(built, table, delta=delta, **given, **columns)
+        given = {
+            **columns,
+            "engine": Local(threads=threads),
+            "progress": progress,
+            "recipe": rule,
+            "sample_weight": weight,
+        }
+        answer = pi.audit(built, table, delta=delta, **given)
     labels = {name: answer.person_labels(of) for name, of in labels.items()}
     charge_audit(ledger, store, key, answer, fixed_in_advance)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)
     few = weight is None and len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    checks = answer.recheck(table, **columns) if few else ()
-    rare = answer.rare_features(table, **columns) if few else ()
+    ask = answer.recheck, answer.rare_features
+    checks, rare = (one(table, **columns) if few else () for one in ask)
     comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None
     report = answer.to_html(
         out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, rare_features=rare,
@@ -121,18 +123,24 @@ def audit(
         pi.data.write_losses(per_person, [answer.columns()])
     told = terminal.Told(dp, everyone, report.resolve(), labels, beyond, redact)
     if json:
-        more = {"fail_over": fail_over, "failed": exceeded}
         shown = None if redact or comparison is None else asdict(comparison)
-        terminal.print_json(terminal.audit_record(answer, told) | more | {"comparison": shown})
+        more = {"fail_over": fail_over, "failed": exceeded, "comparison": shown}
+        terminal.print_json(terminal.audit_record(answer, told) | more)
     else:
         terminal.show_audit(answer, terminal.console(quiet), told)
         if comparison is not None and not redact:
             terminal.show_comparison(comparison, terminal.console(quiet))
-    if fail_over is not None and exceeded:
-        top = "" if redact else f": the largest loss is ε = {loss(float(answer.losses.max()))}"  # one person's
-        limit = f"the limit {fail_over:g} of --fail-over{top}"
-        print(f"perinstance: failed, somebody's loss exceeds {limit}", file=sys.stderr)
-        raise typer.Exit(1)
+    if exceeded:
+        _fail(fail_over, float(answer.losses.max()), redact)
+
+
+def _fail(limit: float | None, largest: float, redact: bool) -> None:
+    """Exit with 1, and say why; of one person's loss nothing is said where people are left out."""
+    from perinstance.report.words import loss
+
+    top = "" if redact else f": the largest loss is ε = {loss(largest)}"
+    print(f"perinstance: failed, somebody's loss exceeds the limit {limit:g} of --fail-over{top}", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 audit.__doc__ = (audit.__doc__ or "") + EXAMPLE

@@ -114,8 +114,10 @@ def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: A
     return table
 
 
-def compared(release: Any, rows: Any, recipe: Any) -> Any:
+def compared(release: Any, rows: Any, recipe: Any, weight: str | None = None) -> Any:
     """Compare accuracy with and without privacy, in the target's unit. Confidential."""
+    if weight is not None:
+        raise InvalidInput("--compare is for rows without weights; leave it out")
     found = pi.analysis.compare_accuracy(release, rows.X, rows.y, ids=rows.ids)
     return found if recipe is None else found.rescaled(recipe.target_scale)
 
@@ -253,9 +255,11 @@ def load_rows(
     return replace(rows, y=labels)
 
 
-def load_weights(table: Any, column: str, features: Sequence[str]) -> Any:
-    """Read the column of weights; a cell that is missing or no number is NaN."""
-    return pi.data.load(table, column, features=[next(name for name in features if name != column)]).y
+def load_weights(table: Any, column: str | None, features: Sequence[str]) -> dict[str, Any]:
+    """Read the column of weights, as ``fit`` is given them; a cell that is missing or no number is NaN."""
+    if column is None:
+        return {}
+    return {"sample_weight": pi.data.load(table, column, features=[next(one for one in features if one != column)]).y}
 
 
 def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> None:

@@ -86,8 +86,6 @@ def release(
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
     from perinstance.cli import terminal
-    from perinstance.cli.model_commands import print_model
-    from perinstance.releases.base.rows_per_person import rows_words
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
@@ -107,8 +105,6 @@ def release(
         raise InvalidInput("--rows-per-person needs --id, the column that says whose row each is")
     if (weight is None) != (weight_bound is None):
         raise InvalidInput("--weight and --weight-bound go together: the column, and the largest weight that counts")
-    if weight is not None and compare:
-        raise InvalidInput("--compare is for rows without weights; leave it out")
     table = o.open_table(file, delimiter, decimal, rule)
     if rule is None and not feature and not range_:  # nobody said which columns are features
         o.refuse_identifiers(table.columns, target, id)
@@ -123,10 +119,8 @@ def release(
     elif method is o.Method.adassp:
         promise["intervals"] = "robust" if wanted is IntervalsAtPrice.robust else None
     estimator: Any = getattr(pi, o.PROMISING[method.value])(**promise)
-    comparison = o.compared(estimator, rows, rule) if compare else None
-    weights: dict[str, Any] = {}
-    if weight is not None:
-        weights = {"sample_weight": o.load_weights(table, weight, rows.names if rule is None else rule.columns)}
+    comparison = o.compared(estimator, rows, rule, weight) if compare else None
+    weights = o.load_weights(table, weight, rows.names if rule is None else rule.columns)
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     chosen |= weights
     with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen) as admitted:
@@ -144,16 +138,26 @@ def release(
     if json:
         terminal.print_json(loads(text))
     elif not quiet:
-        shown = terminal.console()
-        shown.print(
-            f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
-            f"{len(rows.names)} coefficients{' and an intercept' if intercept else ''}{''.join(rows_words(estimator))}."
-        )
-        shown.print("Any row with a cell that is missing or no number counts as if it was not there.", soft_wrap=True)
-        shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
-        if comparison is not None:
-            terminal.show_comparison(comparison, shown)
-        print_model(pi.load_model(out), shown, wanted is not None)
+        _show(estimator, pi.load_model(out), out, wanted is not None, comparison)
+
+
+def _show(estimator: Any, model: Any, out: Path, intervals: bool, comparison: Any) -> None:
+    """Print what was published, where it lies, and how it reads."""
+    from perinstance.cli import terminal
+    from perinstance.cli.model_commands import print_model
+    from perinstance.releases.base.rows_per_person import rows_words
+    from perinstance.releases.base.shown_decimals import declared_text
+
+    shown, (epsilon, delta) = terminal.console(), model.promise
+    shown.print(
+        f"Published {model.method}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), {model.n_features} "
+        f"coefficients{' and an intercept' if estimator.fit_intercept else ''}{''.join(rows_words(estimator))}."
+    )
+    shown.print("Any row with a cell that is missing or no number counts as if it was not there.", soft_wrap=True)
+    shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+    if comparison is not None:
+        terminal.show_comparison(comparison, shown)
+    print_model(model, shown, intervals)
 
 
 def _tell_of_rows(rows: Any, clipped: Any, unit: str) -> None:

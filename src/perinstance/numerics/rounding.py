@@ -304,3 +304,5 @@ OWN_ROW_ERROR = 1e-12
 OWN_ROW_UP = 1.0 + 1e-9
 #: A symmetric eigendecomposition is exact for a matrix that is off by this share of its Frobenius norm.
 EIGENVALUES_ERROR = 2.0**-40
+#: A sum of weights below this share of all of them: what rounding leaves where nobody is left.
+NO_WEIGHT_LEFT = 1e-9

@@ -25,7 +25,7 @@ from perinstance.models.smooth.objective_folds import Folded, minimum_of
 from perinstance.models.smooth.problem import MinimumAudit, SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import NO_WEIGHT_LEFT, UNIT
 from perinstance.pairs.kinds import Kind
 
 #: numbers in the largest temporary. Changes only speed.
@@ -120,7 +120,9 @@ def refit_without(fit: MinimumAudit, rest: Sweep, block: Block) -> Movement:
     gone = fit.classes is not None and any(
         int((plain_targets(codes) == label).sum()) == count for label, count in enumerate(fit.classes.counts)
     )
-    if gone or n <= (0 if weights is None else 1e-9 * model.fit.n):  # there is nothing to publish without them
+    if gone or n <= (
+        0 if weights is None else NO_WEIGHT_LEFT * model.fit.n
+    ):  # there is nothing to publish without them
         return Movement(nothing + np.inf, nothing + np.nan, nothing + np.inf, np.array([EXACT], dtype=np.uint8))
     inner = rest if fit.classes is None else CodedSweep(rest, fit.classes)
     precision, around = model.precision, model.inside.around
