@@ -77,8 +77,7 @@ def audit(
     from perinstance.engines import Local
 
     bounds = o.both_bounds(x_bound, y_bound)
-    if weight is not None and (bounds is not None or compare):
-        raise InvalidInput("--x-bound, --y-bound and --compare are for rows without weights; leave them out")
+    o.check_no_weight(weight, bounds is not None, compare)
     o.check_limit(fail_over)
     o.check_places(out, per_person)
     check_ledger(ledger, store, key, id)

@@ -114,10 +114,8 @@ def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: A
     return table
 
 
-def compared(release: Any, rows: Any, recipe: Any, weight: str | None = None) -> Any:
+def compared(release: Any, rows: Any, recipe: Any) -> Any:
     """Compare accuracy with and without privacy, in the target's unit. Confidential."""
-    if weight is not None:
-        raise InvalidInput("--compare is for rows without weights; leave it out")
     found = pi.analysis.compare_accuracy(release, rows.X, rows.y, ids=rows.ids)
     return found if recipe is None else found.rescaled(recipe.target_scale)
 
@@ -132,6 +130,12 @@ def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, fl
         if not 0 < value < float("inf"):
             raise InvalidInput(f"{name} must be a number > 0, got {value:g}")
     return x_bound, y_bound
+
+
+def check_no_weight(weight: str | None, *asked: bool) -> None:
+    """Refuse to ask for what is not known of weighted rows."""
+    if weight is not None and any(asked):
+        raise InvalidInput("--x-bound, --y-bound and --compare are for rows without weights; leave them out")
 
 
 def check_limit(limit: float | None, option: str = "--fail-over") -> None:

@@ -105,6 +105,7 @@ def release(
         raise InvalidInput("--rows-per-person needs --id, the column that says whose row each is")
     if (weight is None) != (weight_bound is None):
         raise InvalidInput("--weight and --weight-bound go together: the column, and the largest weight that counts")
+    o.check_no_weight(weight, compare)
     table = o.open_table(file, delimiter, decimal, rule)
     if rule is None and not feature and not range_:  # nobody said which columns are features
         o.refuse_identifiers(table.columns, target, id)
@@ -119,7 +120,7 @@ def release(
     elif method is o.Method.adassp:
         promise["intervals"] = "robust" if wanted is IntervalsAtPrice.robust else None
     estimator: Any = getattr(pi, o.PROMISING[method.value])(**promise)
-    comparison = o.compared(estimator, rows, rule, weight) if compare else None
+    comparison = o.compared(estimator, rows, rule) if compare else None
     weights = o.load_weights(table, weight, rows.names if rule is None else rule.columns)
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     chosen |= weights
