@@ -34,6 +34,8 @@ def model(tmp_path):
 def test_an_entry_has_what_the_three_tiers_ask_for(run, model, tmp_path):  # noqa: F811
     done = run("export", model, "--registry", tmp_path / "e.yaml", "--regulator", tmp_path / "s.json")
     assert done.code == 0, done.err
+    assert run("ledger", "regulator", model, tmp_path / "again.json").code == 0  # where the ledger's commands are
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "s.json").read_text()
     entry = yaml.safe_load((tmp_path / "e.yaml").read_text(encoding="utf-8"))
     assert {name: set(entry[name]) for name in TIERS} == TIERS
     assert entry == json.loads(json.dumps(pi.disclosure.registry_entry(pi.load_model(model))))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from benchmarks import intervals as cells
-from scipy import stats
+from scipy import optimize, stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from typer.testing import CliRunner
@@ -230,6 +230,29 @@ def test_without_noise_it_is_least_squares():
     assert np.abs(model.inference("table").params - theta).max() < 0.1 * ols.max()
     assert found.bse == pytest.approx(ols, rel=0.05)
     assert (found.privacy_share < 0.1).all() and (model.inference("table").bse < found.bse).all()
+
+
+def test_without_noise_it_is_logistic_regression():
+    """Epsilon of 100: Logit of statsmodels where the likelihood is maximised, and the minimum of the bounded slopes.
+
+    Slopes are at most 1/2 and ``exp(-margin)/2`` beyond a margin of zero: another estimate of the same coefficients,
+    whose standard errors are at most ``sqrt(2)`` too long.
+    """
+    rng, n = np.random.default_rng(3), 100_000
+    rows = cells.rows(n, D, "well", rng)
+    columns = np.column_stack([rows, np.ones(n)])
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-columns @ [4.0, -4.0, 2.0, -0.5]))).astype(int)
+    ordinary = sm.Logit(y, columns).fit(disp=0)
+    drawn = pi.OutputPerturbation(LogisticRegression(C=1e8), 1e-6).fit(rows, y)
+    moments = pi.private_gram(rows, y, epsilon=100.0, delta=1e-6, x_bound=1.0, y_bound=(0, 1))
+    found = moments.explain(drawn).inference()
+    assert np.abs(found.params - ordinary.params).max() < 1e-3 and np.abs(found.bse - ordinary.bse).max() < 1e-3
+    found = pi.PrivateLogisticRegression(100.0, 1e-6, 1.0).fit(rows, y).inference()
+    signed = columns * (2 * y - 1)[:, None]
+    least = optimize.root(lambda t: np.exp(-np.maximum(signed @ t, 0.0)) @ signed, ordinary.params)
+    assert least.success and np.abs(found.params - least.x).max() < 1e-3
+    assert (np.abs(found.params - ordinary.params) < 0.5 * ordinary.bse).all()
+    assert (ordinary.bse < found.bse).all() and (found.bse < 1.42 * ordinary.bse).all()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 50])

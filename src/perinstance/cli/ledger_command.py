@@ -340,3 +340,11 @@ def export(
 ) -> None:
     """Copy a ledger in plain formats into a private folder."""
     _say(f"Exported: {opened(place, store).export(folder).resolve()}")
+
+
+@app.command()
+def regulator(model: o.Model, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]) -> None:
+    """Write a regulator's summary of one published MODEL, as perinstance export --regulator does."""
+    from perinstance.cli.model_commands import export as told
+
+    told(model, regulator=out)
