@@ -28,7 +28,6 @@ from perinstance.numerics.rounding import BOUND_UP, LARGEST, NORM_UP
 from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.release import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,36 +63,33 @@ def with_assumptions(
     t, y_bound = declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
     r = (y_bound + t * declared_bound("theta_bound", theta_bound)) * BOUND_UP
     mu = t**2 / h * BOUND_UP
-    epsilon, kind = _corner(c, r, t, h, mu, delta)
-    closed = None
+    closed: float | None = None
+    kind: Kind = "upper"
     if c.family == "posterior":
         log = np.log(2 / delta)
         closed = 0.5 * abs(c.gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log
         closed = float(closed + r * np.sqrt(2 * c.gamma * mu * log))
+        epsilon = float(posterior_upper(mu, r / c.scale, delta))
+        kind = "exact" if mu**2 <= 1 + mu else "upper"
+    elif c.family == "output":
+        stretch = 1.0 if c.precision is None else float(np.linalg.eigvalsh(c.precision)[-1])
+        M = min(1 / h, 1 / t**2) if t > 0 else 1 / h
+        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * BOUND_UP
+        epsilon = float(shift_upper(distance, delta))
+        # reached by x along the weakest direction, unless it would damp itself or A is not round
+        kind = "exact" if mu <= 1 and c.precision is None else "upper"
+    else:  # kappa^2 = t^4 (q - M^2) <= t^4 (M/h - M^2), in cells of M
+        edges = np.linspace(0.0, 1 / h, 65)
+        M1, M2 = edges[:-1], edges[1:]
+        peak = np.clip(0.5 / h, M1, M2)
+        kappa = t**2 * np.sqrt(np.maximum(peak / h - peak**2, 0.0)) * NORM_UP
+        epsilon = float(objective_upper(r * t / c.scale, t**2 * M2 * NORM_UP, kappa, delta).max())
     assumptions = (
         f"lambda_min(X'X + alpha I) >= {h:g} and ||theta_hat|| <= {theta_bound:g}",
         f"||x|| <= {t:g}{' with the constant' if c.fit_intercept else ''}, |y| <= {y_bound:g}",
         "taken from the data, the two numbers are confidential: declare them, or release them with noise",
     )
     return Assumed(epsilon, delta, mu, r, closed, kind, assumptions)
-
-
-def _corner(c: Mechanism, r: float, t: float, h: float, mu: float, delta: float) -> tuple[float, Kind]:
-    if c.family == "posterior":
-        return float(posterior_upper(mu, r / c.scale, delta)), "exact" if mu**2 <= 1 + mu else "upper"
-    if c.family == "output":
-        stretch = 1.0 if c.precision is None else float(np.linalg.eigvalsh(c.precision)[-1])
-        M = min(1 / h, 1 / t**2) if t > 0 else 1 / h
-        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * BOUND_UP
-        # reached by x along the weakest direction, unless it would damp itself or A is not round
-        tight = mu <= 1 and c.precision is None
-        return float(shift_upper(distance, delta)), "exact" if tight else "upper"
-    # objective: kappa^2 = t^4 (q - M^2) <= t^4 (M/h - M^2), in cells of M
-    edges = np.linspace(0.0, 1 / h, 65)
-    M1, M2 = edges[:-1], edges[1:]
-    peak = np.clip(0.5 / h, M1, M2)
-    kappa = t**2 * np.sqrt(np.maximum(peak / h - peak**2, 0.0)) * NORM_UP
-    return float(objective_upper(r * t / c.scale, t**2 * M2 * NORM_UP, kappa, delta).max()), "upper"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,12 @@ def audit(
     ask = answer.recheck, answer.rare_features
     checks, rare = (one(table, **columns) if few else () for one in ask)
     comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None
+    command = shlex.join(
+        ["perinstance", *sys.argv[1:]]
+    )  # as it was typed: it holds names of files and columns, no data
     report = answer.to_html(
         out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, rare_features=rare,
-        beyond=beyond, command=_command(), source=file.name, target=columns["target"], unit=unit, comparison=comparison,
+        beyond=beyond, command=command, source=file.name, target=columns["target"], unit=unit, comparison=comparison,
     )  # fmt: skip
     exceeded = fail_over is not None and float(answer.losses.max()) > fail_over
     if per_person is not None:
@@ -163,8 +166,3 @@ def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | 
         except (InvalidInput, NotImplementedError):
             found.append(None)
     return found[0], found[1]
-
-
-def _command() -> str:
-    """Return the command as it was typed: it holds names of files and columns, no data."""
-    return shlex.join(["perinstance", *sys.argv[1:]])

@@ -14,22 +14,18 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LARGEST
 
 Direction = Literal["worst", "without", "with"]
-
-
 DIRECTIONS: tuple[Direction, ...] = ("worst", "without", "with")
 
 
-def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Floats:
-    """Validate one parameter of the pairs: one dimension, no NaN, >= 0 unless ``signed``."""
+def people_array(name: str, values: ArrayLike) -> Floats:
+    """Validate one parameter of the pairs: one dimension, no NaN, >= 0."""
     array = np.atleast_1d(real_values(name, values))
     if array.ndim != 1:
         raise InvalidInput(f"{name} must have one entry per person, got {array.ndim} dimensions; pass a 1-d array")
-    least = array.min(initial=0.0)  # one look that finds nothing is all that usual arrays cost; NaN comes through
-    if np.isnan(least) or (least < 0 and not signed):
-        bad = np.isnan(array) if signed else ~(array >= 0)
-        what = "a number" if signed else "a number >= 0"
+    if not array.min(initial=0.0) >= 0:  # one look that finds nothing is all that usual arrays cost
+        bad = ~(array >= 0)
         raise InvalidInput(
-            f"{name} must be {what} for each person, got {int(bad.sum())} entries that are not, "
+            f"{name} must be a number >= 0 for each person, got {int(bad.sum())} entries that are not, "
             f"the first at position {int(bad.argmax())}"
         )
     return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,7 +58,14 @@ def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
         if kind not in KINDS:
             raise InvalidInput(f"kind must be one of {KINDS}, got {kind!r}")
         return np.full(n, KINDS.index(kind), dtype=np.uint8)
-    codes = words_array(kind)
+    try:
+        codes = np.asarray(kind)
+    except ValueError:
+        raise InvalidInput("kind must be one word or one per person, got rows of different lengths") from None
+    if not codes.size:  # nobody has none of either
+        codes = codes.astype(np.uint8)
+    elif codes.dtype.kind in "OT" and all(isinstance(word, str) for word in codes.ravel().tolist()):
+        codes = codes.astype(np.str_)  # words of a frame are objects to numpy
     if codes.dtype.kind in "US":
         unknown = ~np.isin(codes, KINDS)
         if unknown.any():
@@ -69,16 +76,3 @@ def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
     if codes.shape != (n,):
         raise InvalidInput(f"kind must be one word or one per person ({n}), got shape {codes.shape}")
     return codes.astype(np.uint8, copy=False)
-
-
-def words_array(kind: ArrayLike) -> NDArray[Any]:
-    """Return an array of words or codes; those of a frame are objects to numpy, and nobody has none of either."""
-    try:
-        found = np.asarray(kind)
-    except ValueError:
-        raise InvalidInput("kind must be one word or one per person, got rows of different lengths") from None
-    if not found.size:
-        return found.astype(np.uint8)
-    if found.dtype.kind in "OT" and all(isinstance(word, str) for word in found.ravel().tolist()):
-        return found.astype(np.str_)
-    return found

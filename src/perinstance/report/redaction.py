@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_rank
 
 SHARED = 40  #: of fewer people the 95% quantile is one of the two largest losses, and points to a single person
-STEPS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  #: in each power of ten
+STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  #: in each power of ten
 ROW = 1 << 20  #: more than the cells between the smallest and the largest float, at any fineness
 FINENESS = (8, 4, 2, 1)  #: cells of the plane per power of ten, tried in this order
 
@@ -71,9 +72,10 @@ class SharedLosses:
         return self.cells[min(int(np.searchsorted(upto, attained_rank(self.people, q))), len(upto) - 1)]
 
 
-def grid_value(index: int) -> float:
-    """Return a value of the public grid: ten of them in each power of ten."""
-    return float(f"{STEPS[index % len(STEPS)]:g}e{index // len(STEPS)}")  # the float next to the decimal
+@cache
+def grid() -> Floats:
+    """Return the public grid, of all floats: ten values in each power of ten, each the float next to its decimal."""
+    return np.array([float(f"{step:g}e{decade}") for decade in range(-324, 309) for step in STEPS])
 
 
 def grid_text(value: float) -> str:
@@ -91,21 +93,7 @@ def grid_up(value: float) -> float:
     >>> grid_up(0.31), grid_up(1.0), grid_up(0.0)
     (0.4, 1.0, 0.0)
     """
-    return grid_value(int(_indices(np.array([value]))[0])) if 0 < value < math.inf else value
-
-
-def _indices(losses: Floats) -> NDArray[np.int64]:
-    """Return the place on the grid of the smallest value not below each loss."""
-    decade = np.floor(np.log10(losses)).astype(np.int64)
-    place = decade * len(STEPS) + np.searchsorted(STEPS, losses / 10.0**decade)
-    place += _values(place) < losses  # what rounding put one too low
-    return place - (_values(place - 1) >= losses)
-
-
-def _values(places: NDArray[np.int64]) -> Floats:
-    """Return the values of the grid at many places."""
-    distinct, at = np.unique(places, return_inverse=True)
-    return np.array([grid_value(int(place)) for place in distinct])[at] if len(distinct) else np.empty(0)
+    return float(grid()[np.searchsorted(grid(), value)]) if 0 < value < math.inf else value
 
 
 def shared_losses(epsilon: ArrayLike, people: ArrayLike | None = None) -> SharedLosses:
@@ -117,14 +105,14 @@ def shared_losses(epsilon: ArrayLike, people: ArrayLike | None = None) -> Shared
     losses = np.asarray(epsilon, dtype=np.float64)
     weights = np.ones(len(losses)) if people is None else np.asarray(people, dtype=np.float64)
     finite = (losses > 0) & np.isfinite(losses)
-    places, at = np.unique(_indices(losses[finite]), return_inverse=True)
+    places, at = np.unique(np.searchsorted(grid(), losses[finite]), return_inverse=True)
     counts = np.bincount(at, weights=weights[finite], minlength=len(places))
     waiting, high = int(weights[np.isinf(losses)].sum()), math.inf
     cells: list[LossCell] = []
     for place, count in zip(places[::-1], counts[::-1], strict=True):
         waiting += int(count)
         if waiting >= SHARED:
-            low = grid_value(int(place) - 1)
+            low = float(grid()[place - 1])
             cells.append(LossCell(low, high, waiting))
             waiting, high = 0, low
     waiting += int(weights[losses == 0].sum())

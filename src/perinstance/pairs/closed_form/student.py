@@ -13,8 +13,6 @@ taken by the double exponential rule (Takahasi and Mori), which does not mind th
 tells the error.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -11,8 +11,6 @@ Exchanged, P and Q have ``nu -> -nu/v``, ``m^2 -> m^2/v`` and ``edge -> -edge``.
 the exchanged coordinate and the edge, each as a pair.
 """
 
-from __future__ import annotations
-
 import math
 
 from perinstance.numerics.compilation import kernel
