@@ -97,25 +97,16 @@ def audit(
     if not feature and columns["features"]:  # named here, not by the curator
         warn_of_identifiers(table.select_columns(None, id, columns["features"]))
     with terminal.progress_callback(quiet or json) as progress:
-        given = {
-            **columns,
-            "engine": Local(threads=threads),
-            "progress": progress,
-            "recipe": rule,
-            "sample_weight": weight,
-        }
-        answer = pi.audit(built, table, delta=delta, **given)
+        given = {"engine": Local(threads=threads), "progress": progress, "recipe": rule, "sample_weight": weight}
+        answer = pi.audit(built, table, delta=delta, **given, **columns)
     labels = {name: answer.person_labels(of) for name, of in labels.items()}
     charge_audit(ledger, store, key, answer, fixed_in_advance)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)
     few = weight is None and len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    ask = answer.recheck, answer.rare_features
-    checks, rare = (one(table, **columns) if few else () for one in ask)
+    checks, rare = (one(table, **columns) if few else () for one in (answer.recheck, answer.rare_features))
     comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None
-    command = shlex.join(
-        ["perinstance", *sys.argv[1:]]
-    )  # as it was typed: it holds names of files and columns, no data
+    command = shlex.join(["perinstance", *sys.argv[1:]])  # as it was typed: names of files and columns, no data
     report = answer.to_html(
         out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, rare_features=rare,
         beyond=beyond, command=command, source=file.name, target=columns["target"], unit=unit, comparison=comparison,
