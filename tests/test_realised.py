@@ -99,6 +99,20 @@ def test_two_refits_and_densities(release):
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
+@pytest.mark.parametrize("release", LINEAR, ids=name)
+def test_two_refits_without_all_rows_of_a_person(release):
+    X, y = table(20)
+    ids = np.array(list("abcadbeaebafbbbbbgah"))  # from one to eight rows
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y, ids=ids).realised(model, X, y, ids=ids)
+    assert found.kind == "exact" and found.ids.to_pylist() == list("abcdefgh")
+    o = [*model.coef_, model.intercept_][: len(model.coef_) + ridge(release)[1]]
+    whole = log_density(release, X, y, o)
+    for i, person in enumerate("abcdefgh"):
+        truth = whole - log_density(release, X[ids != person], y[ids != person], o)
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
 @pytest.mark.parametrize("release", [*LINEAR, *MEANS], ids=name)
 def test_outsiders_are_people_inside_of_the_table_they_would_join(release):
     """The same ratio, whoever is asked: from the table without them, and from the table with them."""
@@ -323,6 +337,9 @@ def test_somebody_who_alone_determines_a_direction():
     release = pi.OutputPerturbation(Ridge(alpha=0.0, fit_intercept=False), scale=1.0)
     found = pi.audit(release, X, y).realised([0.5, 0.5], X, y)
     assert found.losses[2] == np.inf and np.isfinite(found.losses[:2]).all() and found.kind == "exact"
+    rows, targets, ids = np.vstack([X, X[2:], X[:1]]), np.ones(5), list("abccd")
+    found = pi.audit(release, rows, targets, ids=ids).realised([0.5, 0.5], rows, targets, ids=ids)
+    assert found.losses[2] == np.inf and np.isfinite(np.delete(found.losses, 2)).all()
     one = pi.NoisyMean(scale=1.0)
     assert pi.audit(one, X[:1]).realised([0.0, 0.0], X[:1]).losses[0] == np.inf
 
@@ -356,6 +373,10 @@ def test_what_is_refused():
     ):
         with pytest.raises(InvalidInput, match=why):
             ask()
+    ids = [*"aabcdefghijk"]
+    several = pi.audit(pi.OutputPerturbation(LogisticRegression()), X, y > 0, ids=ids)
+    with pytest.raises(RefusedModel, match="several rows is known of"):
+        several.realised([0.0] * 4, X, y > 0, ids=ids)
     with pytest.raises(RefusedModel, match="outsiders"):
         ADAOPS[0].log_ratios(ArraySweep(X, y), None, ArraySweep(X, y))
     for descent, why in (

@@ -18,6 +18,7 @@ from perinstance.auditing.raw_tables import outsiders_of, read_again, refuse_oth
 from perinstance.engines import Local, LocalSweep
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
+from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import REALISED_ERROR
@@ -266,10 +267,11 @@ def realised(audit: Any, published: Any, X: Any, y: Any = None, *, outsiders: An
         raise InvalidInput(
             "outsiders= are the people outside: pass them, as to audit, for an audit of outsiders and for no other"
         )
-    if audit.n_rows is not None:
+    linear = isinstance(audit.fit, LinearFit | DualFit) and release.mechanism().family != "adaptive"
+    if audit.n_rows is not None and (outsiders is not None or not linear):
         raise RefusedModel(
-            "what one output told is known where every row is a person, and here people have several; ask for "
-            "audit.epsilon, which holds for every output"
+            "what one output told of people with several rows is known of those of the table, of linear models; ask "
+            "for audit.epsilon, which holds for every output"
         )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")

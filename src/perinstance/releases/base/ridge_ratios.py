@@ -23,13 +23,14 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough
+from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough, two_worlds
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram, NormalEquations
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, dot
 from perinstance.sampling.ideal_laws import factor
 
 PIECE = 1 << 12  # rows in one matrix of balls
+TROUBLE = "a realised loss could not be enclosed with 4096 bits; use a larger alpha"
 
 
 def ridge_log_ratios(
@@ -41,10 +42,12 @@ def ridge_log_ratios(
     """
     intercept = mechanism.fit_intercept
     sums: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, intercept))
-    equations = sums.normal_equations([mechanism.alpha] * sweep.n_features + [0.0] * intercept)
-    known = _Known(equations, mechanism, noise, output, outside is None)
+    penalties = [mechanism.alpha] * sweep.n_features + [0.0] * intercept
+    known = _Known(sums.normal_equations(penalties), penalties, mechanism, noise, output, outside is None)
 
     def answer(block: Block) -> LogRatios:
+        if block.starts is not None:
+            return known.people(sums, block, mechanism.fit_intercept)
         rows = np.column_stack([np.asarray(block.X, dtype=np.float64), np.ones((len(block), int(intercept)))])
         cuts = [slice(i, i + PIECE) for i in range(0, max(len(rows), 1), PIECE)]
         return LogRatios.concatenate([known.piece(rows[cut], block.y[cut]) for cut in cuts])
@@ -56,9 +59,15 @@ class _Known:
     """Everybody's equations, and at each precision their factor W (``H^-1 = W'W``) and minimum."""
 
     def __init__(
-        self, equations: NormalEquations, mechanism: Mechanism, noise: float, output: Output, inside: bool
+        self,
+        equations: NormalEquations,
+        penalties: list[float],
+        mechanism: Mechanism,
+        noise: float,
+        output: Output,
+        inside: bool,
     ) -> None:
-        self._equations, self._mechanism, self._noise = equations, mechanism, noise
+        self._equations, self._penalties, self._mechanism, self._noise = equations, penalties, mechanism, noise
         self._output, self._inside = output, inside
         self._solved: dict[int, tuple[Matrix, Matrix]] = {}
 
@@ -82,9 +91,41 @@ class _Known:
                 answers[i] = ball
             left = np.array([i for i in left if answers[i] is None or not good_enough(answers[i])], dtype=np.intp)
         for i in left.tolist():
-            if answers[i] is None and not _alone(self._equations, rows[i]):
-                raise NumericalTrouble("a realised loss could not be enclosed with 4096 bits; use a larger alpha")
+            own = ExactGram.of(rows[i : i + 1], np.zeros(1)).normal_equations()
+            if answers[i] is None and not _alone(self._equations, own):
+                raise NumericalTrouble(TROUBLE)
         return LogRatios.of(answers)
+
+    def people(self, sums: ExactGram, block: Block, intercept: bool) -> LogRatios:
+        """Answer for people with several rows, one by one: densities around everybody's sums and those without them."""
+
+        def log_density(table: ExactGram) -> Ball:
+            return self._log_density(table.normal_equations(self._penalties))
+
+        found = []
+        for first, end in zip(block.starts[:-1], block.starts[1:], strict=True):
+            own = ExactGram.of(block.X[first:end], block.y[first:end], intercept)
+            if _alone(self._equations, own.normal_equations()):
+                found.append(LogRatios.of([None]))
+            else:
+                found.append(two_worlds(log_density, sums, [own], TROUBLE))
+        return LogRatios.concatenate(found)
+
+    def _log_density(self, equations: NormalEquations) -> Ball:
+        """Return the log density of a draw around these equations at what was published, but for constants."""
+        mechanism, s2, p = self._mechanism, arb(self._noise) ** 2, equations.d
+        W = factor(equations)
+        o, b = arb_mat(p, 1, self._output.balls()), arb_mat(p, 1, equations.right_side())
+        gap = o - W.transpose() * (W * b)
+        half_log_det = -sum((W[j, j].log() for j in range(p)), arb(0))
+        bent = arb_mat(equations.matrix()) * gap
+        if mechanism.family == "posterior":
+            return half_log_det - arb(self._noise) / 2 * dot(gap.entries(), bent.entries())
+        if mechanism.family == "objective":
+            return 2 * half_log_det - dot(bent.entries(), bent.entries()) / (2 * s2)
+        A = gap if mechanism.precision is None else _matrix(np.asarray(mechanism.precision, dtype=np.float64)) * gap
+        square, nu = dot(gap.entries(), A.entries()), dict(mechanism.noise_parameters).get("degrees_of_freedom")
+        return -square / (2 * s2) if nu is None else -(arb(nu) + p) / 2 * (arb(nu) * s2 + square).log()
 
     def _ratios(self, rows: Floats, y: Floats, W: Matrix, theta: Matrix) -> list[Ball | None]:
         """Return one ratio per row; None where ``1 - m`` is not known to be positive."""
@@ -137,9 +178,8 @@ def _matrix(rows: Floats) -> Matrix:
     return arb_mat(rows.shape[0], rows.shape[1], [arb(v) for v in rows.ravel().tolist()])
 
 
-def _alone(equations: NormalEquations, row: Floats) -> bool:
+def _alone(equations: NormalEquations, own: NormalEquations) -> bool:
     """Tell, exactly, whether nothing but this person determines some direction: nothing exists without them."""
-    own = ExactGram.of(row[None, :], np.zeros(1)).normal_equations()
     e = min(equations.exponent, own.exponent)
     H = (equations.H << (equations.exponent - e)) - (own.H << (own.exponent - e))
     return bool(fmpz_mat([[int(v) for v in line] for line in H]).rank() < len(H))
