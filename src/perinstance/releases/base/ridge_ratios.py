@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 from flint import arb, arb_mat, fmpz_mat
+from numpy.typing import NDArray
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
@@ -47,7 +48,7 @@ def ridge_log_ratios(
 
     def answer(block: Block) -> LogRatios:
         if block.starts is not None:
-            return known.people(sums, block, mechanism.fit_intercept)
+            return known.people(sums, block, block.starts, mechanism.fit_intercept)
         rows = np.column_stack([np.asarray(block.X, dtype=np.float64), np.ones((len(block), int(intercept)))])
         cuts = [slice(i, i + PIECE) for i in range(0, max(len(rows), 1), PIECE)]
         return LogRatios.concatenate([known.piece(rows[cut], block.y[cut]) for cut in cuts])
@@ -96,14 +97,14 @@ class _Known:
                 raise NumericalTrouble(TROUBLE)
         return LogRatios.of(answers)
 
-    def people(self, sums: ExactGram, block: Block, intercept: bool) -> LogRatios:
+    def people(self, sums: ExactGram, block: Block, starts: NDArray[np.int64], intercept: bool) -> LogRatios:
         """Answer for people with several rows, one by one: densities around everybody's sums and those without them."""
 
         def log_density(table: ExactGram) -> Ball:
             return self._log_density(table.normal_equations(self._penalties))
 
         found = []
-        for first, end in zip(block.starts[:-1], block.starts[1:], strict=True):
+        for first, end in zip(starts[:-1], starts[1:], strict=True):
             own = ExactGram.of(block.X[first:end], block.y[first:end], intercept)
             if _alone(self._equations, own.normal_equations()):
                 found.append(LogRatios.of([None]))
