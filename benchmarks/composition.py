@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from perinstance.analysis.composition_bounds import advanced, compose, renyi, simple
+from perinstance.analysis.composition_bounds import ORDERS, SHARES, advanced_bound, compose, renyi_to_epsilon
 from perinstance.pairs import GaussianShift, LaplaceShift, Pairs, PosteriorSamplePair
 
 DELTA = 1e-6
@@ -35,6 +35,21 @@ def mixed(people: int, releases: int, rng: np.random.Generator) -> list[Pairs]:
     return [kinds[i % 3]() for i in range(releases)]
 
 
+def simple(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
+    return np.sum([part.epsilon(delta / len(pairs)) for part in pairs], axis=0)
+
+
+def advanced(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
+    share = [(1 - part) * delta / len(pairs) for part in SHARES]
+    losses = [[part.epsilon(each) for part in pairs] for each in share]
+    return np.min([advanced_bound(one, part * delta) for one, part in zip(losses, SHARES, strict=True)], axis=0)
+
+
+def renyi(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
+    total = compose(pairs)
+    return np.min([renyi_to_epsilon(total.renyi(order), order, delta) for order in ORDERS], axis=0)
+
+
 def exact(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
     return np.asarray(compose(pairs).epsilon(delta))
 
@@ -42,7 +57,7 @@ def exact(pairs: Sequence[Pairs], delta: float) -> np.ndarray:
 WAYS: dict[str, Callable[[Sequence[Pairs], float], np.ndarray]] = {
     "simple": simple,
     "advanced": advanced,
-    "renyi": lambda pairs, delta: renyi(compose(pairs), delta),
+    "renyi": renyi,
     "exact": exact,
 }
 

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import Any
 
 from perinstance.errors import PerinstanceWarning
 from perinstance.event_log import LOG
@@ -178,7 +178,18 @@ def tolerant_streams() -> Iterator[None]:
     """While this lasts, standard output and error survive a closed pipe and an encoding without Greek."""
     codecs.register_error(ERRORS, spell)
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_tolerant(stream) for stream in before)
+    streams: list[Any] = []
+    for stream in before:
+        try:  # one that a test or an application put in its place stays as it is
+            stream.flush()
+            raw = Descriptor(stream.fileno(), "wb", closefd=False)
+        except (AttributeError, OSError, ValueError):  # no stream at all (pythonw), or none with a descriptor
+            streams.append(stream)
+            continue
+        lines = getattr(stream, "line_buffering", False) or stream is sys.stderr
+        buffer = io.BufferedWriter(raw)
+        streams.append(io.TextIOWrapper(buffer, encoding=stream.encoding, errors=ERRORS, line_buffering=lines))
+    sys.stdout, sys.stderr = streams
     try:
         yield
     finally:
@@ -186,14 +197,3 @@ def tolerant_streams() -> Iterator[None]:
             if stream is not None:
                 stream.flush()
         sys.stdout, sys.stderr = before
-
-
-def _tolerant(stream: TextIO) -> Any:
-    """Wrap a real stream; one that a test or an application put in its place stays as it is."""
-    try:
-        stream.flush()
-        raw = Descriptor(stream.fileno(), "wb", closefd=False)
-    except (AttributeError, OSError, ValueError):  # no stream at all (pythonw), or none with a descriptor
-        return stream
-    lines = getattr(stream, "line_buffering", False) or stream is sys.stderr
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=stream.encoding, errors=ERRORS, line_buffering=lines)

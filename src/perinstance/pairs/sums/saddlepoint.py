@@ -69,14 +69,6 @@ def _small(y):
 
 
 @kernel
-def _small_slope(y):
-    """Return the derivative of ``_small``."""
-    if abs(y) < 0.05:
-        return 0.5 - y * (1 / 3 - y * (1 / 8 - y * (1 / 30 - y * (1 / 144 - y * (1 / 840 - y / 5760)))))
-    return (-math.expm1(-y) - y * math.exp(-y)) / (y * y)
-
-
-@kernel
 def divergence(losses):
     """Return ``KL(P || Q) = K'(0)``."""
     levels, lap, count = losses.levels, losses.lap, losses.count
@@ -150,7 +142,10 @@ def slopes(here, epsilon, losses):
         E = math.exp(-y)
         F = 1.0 + t + t * E
         up = -t * math.expm1(-y) + _small(y)
-        up_slope = -math.expm1(-y) + 2.0 * D * t * E + 2.0 * D * _small_slope(y)
+        slope = 0.5 - y * (1 / 3 - y * (1 / 8 - y * (1 / 30 - y * (1 / 144 - y * (1 / 840 - y / 5760)))))
+        if abs(y) >= 0.05:  # of ``_small``
+            slope = (-math.expm1(-y) - y * math.exp(-y)) / (y * y)
+        up_slope = -math.expm1(-y) + 2.0 * D * t * E + 2.0 * D * slope
         curve = times * max(D * (up_slope - up * (1.0 + E - 2.0 * t * D * E) / F) / F, 0.0)
         if y > 1.0:
             bend_fall += curve
