@@ -62,22 +62,6 @@ def noise_factor(factor: float) -> float:
     return float(factor)
 
 
-def rate_array(rate: ArrayLike, n: int) -> Floats:
-    """Validate a false-positive rate: in [0, 1], one number or one per person."""
-    array = real_array("false_positive_rate", rate, n)
-    if not ((array >= 0) & (array <= 1)).all():
-        raise InvalidInput("false_positive_rate must lie in [0, 1]; try 0.01")
-    return array
-
-
-def order_array(alpha: ArrayLike, n: int) -> Floats:
-    """Validate a Renyi order: at least 1 (infinity included), one number or one per person."""
-    array = real_array("alpha", alpha, n)
-    if not (array >= 1).all():
-        raise InvalidInput(f"alpha must be at least 1, got {float(array.min()):g}; alpha = 1 is the KL divergence")
-    return array
-
-
 def spread(array: ArrayLike, n: int) -> Floats:
     """Return one entry per person, contiguous and writeable, which is the one layout the kernels are compiled for."""
     array = np.asarray(array, dtype=np.float64)

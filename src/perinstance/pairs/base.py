@@ -18,16 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
-from perinstance.pairs.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    filled,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
+from perinstance.pairs.arguments import Direction, check_direction, delta_array, filled, real_array, spread
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes, weakest_of_codes
 from perinstance.pairs.sums.coordinates import LossCoordinates
 from perinstance.pairs.sums.profile import deltas, powers
@@ -113,14 +104,20 @@ class Pairs(ABC):
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the Renyi divergence of order alpha >= 1 (alpha = 1 is the Kullback-Leibler limit), rounded up."""
         check_direction(direction)
-        return self._renyi(spread(order_array(alpha, len(self)), len(self)), direction)
+        order = real_array("alpha", alpha, len(self))
+        if not (order >= 1).all():
+            raise InvalidInput(f"alpha must be at least 1, got {float(order.min()):g}; alpha = 1 is the KL divergence")
+        return self._renyi(spread(order, len(self)), direction)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """Return the true-positive rate of the most powerful membership test at a false-positive rate, rounded up.
 
         The null hypothesis is that the person is **not** in the data.
         """
-        return self._power(spread(rate_array(false_positive_rate, len(self)), len(self)))
+        rate = real_array("false_positive_rate", false_positive_rate, len(self))
+        if not ((rate >= 0) & (rate <= 1)).all():
+            raise InvalidInput("false_positive_rate must lie in [0, 1]; try 0.01")
+        return self._power(spread(rate, len(self)))
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
         here = self.coordinates()
