@@ -92,6 +92,8 @@ def test_what_is_drawn_is_the_weighted_fit():
         assert found.intercept_ == pytest.approx(truth.intercept_, abs=1e-6)
         with pytest.raises(InvalidInput, match="pass sample_weight="):
             pi.audit(found, X, y)
+        with pytest.raises(InvalidInput, match="without weights"):
+            pi.analysis.compare_accuracy(found, X, y)
         assert not release.fit(X, y).weighted_
     total = pi.NoisyMean(1e-9, statistic="sum").fit(X, sample_weight=WEIGHTS)
     assert total.value_ == pytest.approx(WEIGHTS @ X, abs=1e-6)
@@ -114,6 +116,8 @@ def test_containers_columns_and_files(tmp_path):
     )
     held = pi.audit(release, frame, **named, weights="from the table")
     assert set(held.pairs.kinds) == {"estimate"} and held.losses == pytest.approx(audit.losses, rel=1e-12)
+    with pytest.raises(InvalidTable, match="the weights are not among the 6 columns"):
+        pi.audit(release, frame, **{**named, "sample_weight": "weight"})
     for ask in (audit.everyone, audit.worst_case_dp, lambda: audit.recheck(frame, target="y", ids="id")):
         with pytest.raises(RefusedModel, match="rows with weights"):
             ask()

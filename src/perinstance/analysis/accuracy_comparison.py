@@ -21,6 +21,7 @@ from perinstance.folds.ids import person_codes
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import mechanism_of
+from perinstance.releases.base.weighted_rows import is_weighted
 
 PARTS = 5
 MEASURES = {True: "share of wrong classes", False: "root mean square error"}
@@ -74,6 +75,8 @@ def compare_accuracy(
     """
     from sklearn.base import clone, is_classifier
 
+    if is_weighted(release):
+        raise InvalidInput("accuracy is compared without weights; pass a release without weights")
     names, frame = getattr(release, "feature_names_in_", None), nw.from_native(X, eager_only=True, pass_through=True)
     if names is not None and isinstance(frame, nw.DataFrame):  # bounds are declared in the order of the release's fit
         if sorted(frame.columns) != sorted(map(str, names)):

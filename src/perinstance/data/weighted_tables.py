@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from perinstance.data.persons import PersonTable, by_person
 from perinstance.data.source import Source
+from perinstance.errors import InvalidTable
 from perinstance.numerics.array_types import Floats
 
 #: rows, targets and weights -> the rows and targets that a release is given
@@ -21,6 +22,9 @@ def column_of_weights(X: Any, name: Any) -> Any:
     """Read one column of a table or of a scanned file as numbers."""
     from perinstance.data.memory.table import read_table
 
+    columns = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
+    if columns is not None and name not in list(columns):
+        raise InvalidTable(f"the weights are not among the {len(columns)} columns of the table; check their name")
     if hasattr(X, "select_columns"):
         source = X.select_columns(target=None, features=[name])
     else:

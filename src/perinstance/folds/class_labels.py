@@ -85,6 +85,6 @@ def binary_classes(sweep: Sweep) -> Classes:
     """Return the two classes of the data, or refuse."""
     classes: Classes = sweep.fold(classes_of)
     if len(classes.labels) != 2:
-        got = f"got {len(classes.labels)}; of more, use OutputPerturbation(LogisticRegression())"
-        raise InvalidInput(f"this model needs two classes, {got}")
+        more = "of more, use OutputPerturbation(LogisticRegression()), without weights"
+        raise InvalidInput(f"this model needs two classes, got {len(classes.labels)}; {more}")
     return classes
