@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.checked_numbers import got, is_number, real_values
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import LARGEST
 
 Direction = Literal["worst", "without", "with"]
 DIRECTIONS: tuple[Direction, ...] = ("worst", "without", "with")
@@ -46,22 +45,6 @@ def people_table(name: str, values: ArrayLike, each: str, *, signed: bool = Fals
     return array
 
 
-def same_length(**arrays: Floats) -> tuple[Floats, ...]:
-    """Broadcast parameters of length one to the others' length; anything else must agree."""
-    lengths = {name: len(array) for name, array in arrays.items()}
-    n = max(lengths.values()) if 0 not in lengths.values() else 0
-    if any(length not in (1, n) for length in lengths.values()):
-        raise InvalidInput(f"parameters must have the same length, got {lengths}; pass one entry per person in each")
-    return tuple(np.broadcast_to(array, (n,)) if len(array) != n else array for array in arrays.values())
-
-
-def noise_factor(factor: float) -> float:
-    """Validate a factor of the noise: positive and finite."""
-    if not is_number(factor) or not 0 < factor <= LARGEST:
-        raise InvalidInput(f"factor must be a positive number, got {got(factor)}; factor=2 doubles the noise")
-    return float(factor)
-
-
 def spread(array: ArrayLike, n: int) -> Floats:
     """Return one entry per person, contiguous and writeable, which is the one layout the kernels are compiled for."""
     array = np.asarray(array, dtype=np.float64)
@@ -78,16 +61,11 @@ def filled(kernel: Callable[..., None], *given: Floats | int) -> Floats:
     return out
 
 
-def frozen(array: Floats) -> Floats:
+def frozen(array: Any) -> Any:
     """Return a view through which nobody can change the pairs."""
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def positions(index: Any) -> Any:
-    """Turn one position into an array of one, so that one person is still a vector of pairs."""
-    return [index] if isinstance(index, (int, np.integer)) else index
 
 
 def check_parts(wanted: type, parts: Any) -> None:

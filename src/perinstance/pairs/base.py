@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
-from perinstance.pairs.arguments import Direction, check_direction, delta_array, filled, real_array, spread
+from perinstance.pairs.arguments import Direction, check_direction, delta_array, filled, frozen, real_array, spread
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes, weakest_of_codes
 from perinstance.pairs.sums.coordinates import LossCoordinates
 from perinstance.pairs.sums.profile import deltas, powers
@@ -240,9 +240,7 @@ class Pairs(ABC):
     @property
     def codes(self) -> NDArray[np.uint8]:
         """Of each person: 0 exact, 1 upper, 2 estimate. What ``kinds`` says, in a byte."""
-        view = self._codes.view()
-        view.flags.writeable = False
-        return view
+        return frozen(self._codes)
 
     @property
     def kind(self) -> Kind:

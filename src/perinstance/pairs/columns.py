@@ -8,8 +8,11 @@ from typing import Any, ClassVar, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import got, is_number
+from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.arguments import check_parts, frozen, noise_factor, people_array, positions, same_length
+from perinstance.numerics.rounding import LARGEST
+from perinstance.pairs.arguments import check_parts, frozen, people_array
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import KINDS, Kind, kind_codes
 
@@ -62,15 +65,21 @@ class ColumnPairs(Pairs):
             self._codes = np.maximum(self._codes, np.where(who, KINDS.index("upper"), 0).astype(np.uint8))
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
-        """Return one number >= 0 per person and column."""
-        arrays = same_length(**{name: people_array(name, values) for name, values in columns.items()})
-        return dict(zip(columns, arrays, strict=True))
+        """Return one number >= 0 per person and column; of length one it is everybody's."""
+        arrays = {name: people_array(name, values) for name, values in columns.items()}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        n = max(lengths.values()) if 0 not in lengths.values() else 0
+        if any(length not in (1, n) for length in lengths.values()):
+            raise InvalidInput(
+                f"parameters must have the same length, got {lengths}; pass one entry per person in each"
+            )
+        return {name: np.broadcast_to(array, (n,)) if len(array) != n else array for name, array in arrays.items()}
 
     def __len__(self) -> int:
         return len(getattr(self, self.__slots__[0]))
 
     def __getitem__(self: Self, index: Any) -> Self:
-        index = positions(index)
+        index = [index] if isinstance(index, (int, np.integer)) else index  # one person is still a vector of pairs
         columns = {slot[1:]: getattr(self, slot)[index] for slot in self.__slots__}
         return type(self)(kind=self._codes[index], **columns)
 
@@ -126,5 +135,7 @@ class ColumnPairs(Pairs):
         """Return the pairs under noise that is ``factor`` times as large; None where that is not one formula."""
         if self.OVER_NOISE is None:
             return None
-        changed = {self.OVER_NOISE: getattr(self, self.OVER_NOISE) / noise_factor(factor)}
+        if not is_number(factor) or not 0 < factor <= LARGEST:
+            raise InvalidInput(f"factor must be a positive number, got {got(factor)}; factor=2 doubles the noise")
+        changed = {self.OVER_NOISE: getattr(self, self.OVER_NOISE) / float(factor)}
         return type(self)(kind=self._codes, **{**self.parameters(), **changed})
