@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
 import perinstance as pi
@@ -205,6 +206,9 @@ def test_published_under_a_promise():
         assert pi.audit(model, rows, y, sample_weight=weights).losses.max() <= 20.0
         with pytest.raises(InvalidInput, match="weights are needed"):
             release.fit(rows, y)
+        if kind is not pi.PrivateGram:
+            with pytest.raises(InvalidInput, match="leave n_public away"):
+                clone(release).set_params(n_public=n).fit(rows, y, sample_weight=weights)
         with pytest.raises(InvalidInput, match="needs weight_bound="):
             kind(20.0, 1e-6, 1.0, 1.0).fit(rows, y, sample_weight=weights)
     assert "weighted up to 3" in model.to_json()

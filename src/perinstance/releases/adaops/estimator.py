@@ -269,14 +269,14 @@ class AdaOPS(PredictsLinearly, Promised):
 
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)
-        n, kappa = declared_count(self.n_public), self.kappa
+        n, kappa = declared_count(self.n_public, self.weight_bound), self.kappa
         if kappa is not None and not (is_number(kappa) and 0 < kappa <= LARGEST):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {got(kappa)}; try kappa=1.0")
         kappa = None if kappa is None else float(kappa)
         return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, kappa, most_rows(self), box)
 
     def _check_count(self, rows: int) -> None:
-        declared = declared_count(self.n_public)
+        declared = declared_count(self.n_public, self.weight_bound)
         if declared is not None and rows > declared:
             raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
 

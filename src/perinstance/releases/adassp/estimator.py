@@ -158,7 +158,7 @@ class AdaSSP(PredictsLinearly, Promised):
         robust = self.intervals is not None and bool(one_of("intervals", self.intervals, ("robust",)))
         if robust and rounds == 1:
             raise InvalidInput("robust intervals are asked for after the rounds of a look; leave rounds at 5")
-        n, k = declared_count(self.n_public), most_rows(self)
+        n, k = declared_count(self.n_public, self.weight_bound), most_rows(self)
         return adassp_mechanism.spend(epsilon, delta, box, clip, rounds, n, robust, k)
 
     def _publish(self, found: adassp_mechanism.Published, box: DeclaredBox) -> Floats:

@@ -152,10 +152,12 @@ def box_of(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_
     return DeclaredBox(columns, target, radius, boxed, weight, left_out)
 
 
-def declared_count(n_public: Any) -> int | None:
+def declared_count(n_public: Any, weight_bound: Any = None) -> int | None:
     """Validate a number of people that was declared public."""
     if n_public is None:
         return None
+    if weight_bound is not None:
+        raise InvalidInput("n_public counts rows, and rows with weights count as these; leave n_public away")
     if not is_whole(n_public) or not 1 <= n_public <= MOST_PEOPLE:
         raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {got(n_public)}; try n_public=1000")
     return int(n_public)
