@@ -190,6 +190,22 @@ def test_nobody_moves_the_sums_further_than_promised(name):
         assert moved == 0.0 or shares[i] > 0.0
 
 
+def test_rows_that_adaops_samples_keep_their_bounds():
+    """Exactly, whatever the weight: the promise of the sample leans on nothing else."""
+    release = pi.AdaOPS(1.0, 1e-6, [1.0, (-1.0, 2.0), 0.5], (-1.0, 1.5), weight_bound=2.0)
+    rows, y, shares = RNG.normal(size=(200, D)) * 2.0, RNG.normal(size=200), RNG.uniform(0.0, 1.0, 200)
+    shares[:2] = 0.0, 1.0
+    box = release._box(D)
+    seen = box.rows(rows, y, shares)
+    at = release._run(box, Window(seen, simulated())).at
+    placed, plain = at.rows(seen), at.rows(box.rows(rows, y))
+    assert placed.weights is None and (np.abs(placed.y) <= np.abs(plain.y)).all() and (np.abs(plain.y) <= 1.0).all()
+    for row, share, whole in zip(placed.X, shares, plain.X, strict=True):
+        square = sum(Fraction(v) ** 2 for v in row.tolist())
+        assert square <= Fraction(at.x_bound) ** 2
+        assert float(square) == pytest.approx(share * (whole @ whole), rel=1e-12)
+
+
 def test_published_under_a_promise():
     n = 20_000
     rng = np.random.default_rng(5)
