@@ -149,29 +149,3 @@ def test_collinear_designs_up_to_condition_1e8(kappa, alpha):
     assert (answer.leverage >= truths).all()
     assert answer.health.condition == pytest.approx(np.linalg.cond(X / np.linalg.norm(X, axis=0)) ** 2, rel=1e-3)
     assert (answer.health.factorisation == "cholesky") == (answer.health.condition < 1e5)
-
-
-@pytest.mark.parametrize("seed", [3, 4, 8])
-def test_large_people_and_collinear_columns_together(seed):
-    """Too many people for rational arithmetic throughout: nothing is ever below the truth."""
-    rng = np.random.default_rng(seed)
-    for _ in range(12):
-        n, d = int(rng.integers(66, 90)), int(rng.integers(2, 6))
-        X = rng.normal(size=(n, d)) + rng.choice([0.0, 0.0, 100.0])
-        y = rng.normal(size=n) * rng.choice([1.0, 1e3])
-        for i in rng.choice(n, int(rng.integers(0, 4)), replace=False):
-            X[i] *= 10 ** rng.uniform(0, 7)
-        if rng.random() < 0.5:
-            X[:, -1] = X[:, 0] + X[:, -1] * 10 ** -rng.uniform(0, 6)
-        X *= rng.choice([1.0, 1e8, 1e-8], d)
-        alpha, intercept = float(rng.choice([0.0, 1e-6, 0.1])), bool(rng.integers(2))
-        sample = pi.audit(pi.PosteriorSample(alpha, 1.0, intercept), X, y)
-        moved = pi.audit(pi.OutputPerturbation(Ridge(alpha=alpha, fit_intercept=intercept), 1.0), X, y)
-        for i in [0, 1, 2, int(np.argmax(sample.leverages))]:
-            truth = leave_out(X, y, i, alpha, intercept)
-            far = distance(truth, np.eye(d + intercept))
-            assert sample.leverage[i] >= to_float(truth.leverage) * (1 - 1e-15)
-            assert abs(sample.residual[i]) >= abs(to_float(truth.residual)) * (1 - 1e-15)
-            assert moved.pairs.distance[i] >= far * (1 - 1e-15)
-            if sample.kind[i] == "exact":
-                assert sample.leverage[i] == pytest.approx(to_float(truth.leverage), rel=2e-6)

@@ -31,49 +31,8 @@ def _integrate(f: Callable[[mp.mpf], mp.mpf], ends: list[mp.mpf]) -> mp.mpf:
     return total
 
 
-def gaussian_delta(nu: float, m: float, epsilon: mp.mpf) -> mp.mpf:
-    """``P(S) - e^eps Q(S)`` for ``P = N(m, 1 + nu)``, ``Q = N(0, 1)``, S where the log ratio exceeds epsilon."""
-    v, m, epsilon = 1 + mp.mpf(nu), mp.mpf(m), mp.mpf(epsilon)
-    if v == 1:
-        if m == 0:
-            return max(mp.mpf(0), 1 - mp.exp(epsilon))
-        edge = m / 2 + epsilon / m
-        return _upper(edge, m, v) - mp.exp(epsilon) * _upper(edge, 0, 1)
-    a, b, c = (1 - 1 / v) / 2, m / v, -(m**2) / (2 * v) - mp.log(v) / 2 - epsilon
-    disc = b * b - 4 * a * c
-    if disc <= 0:  # everything or nothing
-        return 1 - mp.exp(epsilon) if a > 0 else mp.mpf(0)
-    low, high = sorted([(-b - mp.sqrt(disc)) / (2 * a), (-b + mp.sqrt(disc)) / (2 * a)])
-    if a > 0:
-        inside = lambda mean, var: _upper(high, mean, var) + _upper(-low, -mean, var)  # noqa: E731
-    else:
-        inside = lambda mean, var: _upper(low, mean, var) - _upper(high, mean, var)  # noqa: E731
-    return inside(m, v) - mp.exp(epsilon) * inside(mp.mpf(0), mp.mpf(1))
-
-
 def _upper(x: mp.mpf, mean: mp.mpf, variance: mp.mpf) -> mp.mpf:
     return mp.erfc((x - mean) / mp.sqrt(2 * variance)) / 2
-
-
-def with_gaussian(inner: Profile, nu: float, m: float, epsilon: float, fine: int = 2) -> mp.mpf:
-    """Compose a profile with one more Gaussian coordinate: the integral of ``inner(epsilon - L(x))`` over P."""
-    v, m, epsilon = 1 + mp.mpf(nu), mp.mpf(m), mp.mpf(epsilon)
-
-    def f(x: mp.mpf) -> mp.mpf:
-        loss = -mp.log(v) / 2 + x * x / 2 - (x - m) ** 2 / (2 * v)
-        return mp.npdf(x, m, mp.sqrt(v)) * inner(epsilon - loss)
-
-    return _integrate(f, [m + mp.sqrt(v) * k / fine for k in range(-42 * fine, 42 * fine + 1)])
-
-
-def with_laplace(inner: Profile, D: float, epsilon: float) -> mp.mpf:
-    """Compose a profile with a Laplace loss: two atoms and a density between them, all under P."""
-    D, epsilon = mp.mpf(D), mp.mpf(epsilon)
-    atoms = inner(epsilon - D) / 2 + mp.exp(-D) * inner(epsilon + D) / 2
-    # L = D - 2y while 0 < y < D, y the distance to the mean of P
-    kinks = sorted({mp.mpf(0), D, *(y for y in ((D - epsilon) / 2,) if 0 < y < D)})
-    ends = [a + (b - a) * k / 12 for a, b in zip(kinks[:-1], kinks[1:], strict=True) for k in range(12)] + [D]
-    return atoms + _integrate(lambda y: mp.exp(-y) / 2 * inner(epsilon - (D - 2 * y)), ends)
 
 
 def objective_delta(mu: float, r: float, xx: float, vv: float, epsilon: float, over: str) -> mp.mpf:

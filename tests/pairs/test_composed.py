@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,13 +24,6 @@ from perinstance.pairs import (
 )
 from perinstance.pairs.sums.coordinates import HUGE, LossCoordinates
 from perinstance.pairs.sums.laplace_atoms import TERMS, halves
-from tests.pairs.reference import gaussian_delta, with_gaussian, with_laplace
-
-CLOSE = mp.mpf("1e-9")
-
-
-def posterior_coordinates(mu, rho):
-    return mu, rho * np.sqrt(mu / (1 + mu))
 
 
 def test_the_distance_of_many_shifts_is_rounded_up():
@@ -52,34 +44,6 @@ def test_shifts_add_in_quadrature():
     assert isinstance(both, GaussianShift)
     np.testing.assert_allclose(both.distance, [5.0, 1.0], rtol=4e-15)
     assert both.distance[1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("mu", "rho", "distance", "epsilon"),
-    [
-        (0.1, 2.0, 0.5, 1.0),
-        (0.01, 1.0, 1.0, -0.5),
-        (2.0, 0.0, 4.0, 25.0),
-        (0.001, 30.0, 0.2, 12.0),
-    ],
-)
-def test_posterior_with_gaussian_is_the_integral_of_the_profile(mu, rho, distance, epsilon):
-    nu, m = posterior_coordinates(mu, rho)
-    pair = PosteriorSamplePair([mu], [rho]) + GaussianShift([distance])
-    with mp.workdps(50):
-        truth = with_gaussian(lambda e: gaussian_delta(0.0, distance, e), nu, m, epsilon, fine=8)
-        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon, "without")[0] <= truth * (1 + CLOSE)
-        back = -nu / (1 + nu), m / np.sqrt(1 + nu)
-        truth = with_gaussian(lambda e: gaussian_delta(0.0, distance, e), *back, epsilon, fine=8)
-        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon, "with")[0] <= truth * (1 + CLOSE)
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, 0.4, 0.75, 6.0])
-def test_laplace_with_gaussian_has_its_atoms(epsilon):
-    pair = LaplaceShift([0.7]) + GaussianShift([0.6])
-    with mp.workdps(40):
-        truth = with_laplace(lambda e: gaussian_delta(0.0, 0.6, e), 0.7, epsilon)
-        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon)[0] <= truth * (1 + CLOSE)
 
 
 def _release(draw_kind, a, b, n=1):
@@ -158,7 +122,7 @@ def equal_laplaces(distance, n, towards, cells=256):
     return n * distance - 2 * distance / cells * np.arange(n * cells + 1), np.maximum(summed, 0.0)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_more_equal_laplaces_than_could_be_multiplied_out(shift):
     """4,096 of one distance make 4,097 exponentials, one more than several distances are allowed; with a shift, too."""
     n, distance = 4096, 0.001

@@ -54,7 +54,7 @@ def test_composition_bounds_every_pair_that_obeys_the_bounds(other):
     checked, close = 0, 0
     epsilons = np.array([-2.0, -0.3, 0.0, 0.2, 1.0, 3.0, 6.0])
     others = other[np.zeros(len(epsilons), dtype=int)]
-    for p, q, D, offset, tail in _pairs(40):
+    for p, q, D, offset, tail in _pairs(15):
         one = Dominated(np.full(len(epsilons), D), offset, tail)
         both = one + others
         assert both.kind == "upper"
@@ -69,7 +69,7 @@ def test_composition_bounds_every_pair_that_obeys_the_bounds(other):
             bound = both.delta(epsilons, direction)
             assert (true <= bound * (1 + 1e-12) + 1e-15).all()
             checked, close = checked + len(epsilons), close + int((bound < 1.5 * true + tail).sum())
-    assert checked > 300 and close > checked / 3  # it bounds, and it is not idle
+    assert checked > 100 and close > checked / 3  # it bounds, and it is not idle
 
 
 def test_offsets_and_tails_add_up():
