@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flint import arb, ctx
+from scipy.stats import norm
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair, SampledGaussian
@@ -84,6 +85,14 @@ def test_delta_of_one_step_next_to_the_largest_loss(direction):
                 assert truth * (1 - 1e-12) < found[i] < truth * 1.05, (rate[i], distance[i], epsilon[i])
     finally:
         ctx.prec = 53
+
+
+def test_power_of_one_step():
+    """The best test asks whether the noisy number is beyond a threshold."""
+    threshold, rate, distance = np.linspace(-3.0, 6.0, 10), 0.1, 0.8
+    truth = (1 - rate) * norm.sf(threshold) + rate * norm.sf(threshold - distance)
+    found = [SampledGaussian(rate, [distance]).attack_power(r)[0] for r in norm.sf(threshold)]
+    assert (found >= truth * (1 - 1e-12)).all() and found == pytest.approx(truth, rel=1e-9)
 
 
 def test_a_rate_of_one_is_a_shift():
