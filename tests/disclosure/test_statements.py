@@ -97,7 +97,7 @@ def test_adaops_own_row_by_quadrature(seed):
     y = np.clip(X @ [0.8, -0.5], -1, 1)
     x = rng.normal(size=2)
     x *= u / np.linalg.norm(x)
-    found = whole_profile(request, X.T @ X, X.T @ y, x, rng.choice([-t, t]), epsilon)
+    found = whole_profile(request, X.T @ X, X.T @ y, x, rng.choice([-t, t]), epsilon, nodes=21)
     assert max(found.values()) <= 1e-4
     assert (
         0.99 <= own_row_promise(request, 1.0, 1.0).epsilon(1e-4) <= 1.0

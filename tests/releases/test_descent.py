@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
@@ -27,7 +26,6 @@ from perinstance.sampling import ExactDescent, ExactGram
 from perinstance.sampling.random_bits import SystemBits, variate
 
 from .catalogue import CLASSES, X, Y
-from .test_ada_estimators import TWO_FITS, WHATEVER_ROWS_HOLD
 
 PLAIN = Ridge(alpha=1.0, fit_intercept=False)
 
@@ -367,15 +365,6 @@ def test_labels_of_no_declared_class_are_absent():
     third = np.arange(60) % 3
     with_them, without = release.fit(X, third).coef_, release.fit(X[third < 2], third[third < 2]).coef_
     np.testing.assert_allclose(with_them, without, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [pi.NoisyDescent(steps=3, noise=1.0)],
-    expected_failed_checks=lambda estimator: TWO_FITS | WHATEVER_ROWS_HOLD,
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("one", "intercept"), [(0, True), (1, False)])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
@@ -29,28 +28,6 @@ from perinstance.sampling import exact_sums, fixed_rows
 from .slow_roads import Plain, Watched
 
 RELEASE = pi.PrivateLogisticRegression(x_bound=1.0)
-
-TOLD = "a refusal that depends on what rows hold, or on how many there are, would tell of them"
-DECLARED = "classes are declared; other labels are missing"
-NOT_ASKED = {
-    "check_dtype_object": TOLD,
-    "check_estimators_empty_data_messages": TOLD,
-    "check_estimators_nan_inf": TOLD,
-    "check_supervised_y_no_nan": TOLD,
-    "check_classifiers_classes": DECLARED,
-    "check_classifiers_regression_target": DECLARED,
-    "check_classifier_not_supporting_multiclass": DECLARED,
-    "check_supervised_y_2d": "a column of labels is taken without a warning",
-    "check_fit_idempotent": "compares two fits for equality: a release draws anew each time",
-}
-LOUD = pi.PrivateLogisticRegression(epsilon=1e9, delta=1e-2, x_bound=10.0, rounds=3)  # next to no noise
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::perinstance.errors.ClassesNotDeclared")  # scikit-learn passes lists too
-@parametrize_with_checks([LOUD], expected_failed_checks=lambda estimator: NOT_ASKED)
-def test_the_contract_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
