@@ -184,7 +184,11 @@ def statement(
     promise = (float(release.epsilon), float(release.delta)) if promises else None
     at = 1e-6 if promise is None else promise[1]
     at = at if delta is None else probability("delta", delta)
-    row, target, facts = _row(x, mechanism, release, published), _target(y), PublicFacts(y_bound, people)
+    row, facts = _row(x, mechanism, release, published), PublicFacts(y_bound, people)
+    try:
+        target = float(y)
+    except (TypeError, ValueError):
+        raise InvalidInput("a person's target must be a number") from None
     if isinstance(release, KnowsOwnRow) and getattr(release, "rows_per_person", None) is None:
         found: OwnRowLoss = release.own_row_loss(row, target, at, facts)
         capped = promise is not None and at >= promise[1] and promise[0] < found.epsilon
@@ -262,13 +266,6 @@ def _row(x: Any, mechanism: Any, release: Any, published: Any) -> Any:
     return row
 
 
-def _target(y: Any) -> float:
-    try:
-        return float(y)
-    except (TypeError, ValueError):
-        raise InvalidInput("a person's target must be a number") from None
-
-
 def _factor(epsilon: float) -> str:
     return loss_text(math.nextafter(math.exp(epsilon), math.inf)) if epsilon < LARGEST else "∞"
 
@@ -309,10 +306,21 @@ def write_statements(
     before = [path for path in place.iterdir() if _OURS.fullmatch(path.name) or path.name == INDEX]
     if any(place.iterdir()) and not again:
         raise InvalidInput(f"the folder {place.name!r} is not empty; pass again=True to replace earlier statements")
+    # no script, no remote asset, everything escaped
+    template = files("perinstance.disclosure").joinpath("statement.html.j2").read_text(encoding="utf-8")
+    html = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
+        template,
+        {
+            "language": words.say("language"),
+            "title": words.say("title"),
+            "style": STYLE,
+            "style_hash": base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode(),
+        },
+    )
     key, names = secrets.token_bytes(32), []
     for person, one in zip(ids, statements, strict=True):
         digest = hmac.new(key, str(person).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
-        page = one.text(words) if format == "text" else page_of(one, str(person), words)
+        page = one.text(words) if format == "text" else html.render(person=str(person), sentences=one.sentences(words))
         names.append(digest + ENDINGS[format])
         with private_file(place / names[-1]) as file:
             file.write(page.encode("utf-8", "replace"))
@@ -321,17 +329,3 @@ def write_statements(
         if path.name != INDEX:
             path.unlink()
     return place
-
-
-def page_of(one: Statement, person: str | None, wording: Wording) -> str:
-    """Return one page of HTML: no script, no remote asset, everything escaped."""
-    template = files("perinstance.disclosure").joinpath("statement.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(template)
-    return page.render(
-        language=wording.say("language"),
-        title=wording.say("title"),
-        person=person,
-        sentences=one.sentences(wording),
-        style=STYLE,
-        style_hash=base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode(),
-    )
