@@ -12,8 +12,8 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift
-from perinstance.releases.base.shown_decimals import declared_text, short_loss_text
 from perinstance.report import render, words
+from perinstance.shown_decimals import declared_text, short_loss_text
 
 positive_floats = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 

@@ -33,8 +33,8 @@ from perinstance.pairs import compose as compose
 from perinstance.pairs.arguments import DIRECTIONS, delta_array
 from perinstance.pairs.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.shown_decimals import short_loss_text
 from perinstance.releases.promises.promise import renyi_to_epsilon as renyi_to_epsilon
+from perinstance.shown_decimals import short_loss_text
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])

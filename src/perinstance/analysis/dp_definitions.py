@@ -36,7 +36,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.shown_decimals import short_loss_text
+from perinstance.shown_decimals import short_loss_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
 from perinstance.pairs.kinds import Kind, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.shown_decimals import short_loss_text
+from perinstance.shown_decimals import short_loss_text
 
 
 @dataclass(frozen=True, slots=True)

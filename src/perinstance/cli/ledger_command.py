@@ -120,7 +120,7 @@ def init(
     where = place if "://" not in place else str(store)
     _say(f"Ledger with {len(found.releases())} releases: {Path(where).resolve().name}")
     if found.filter is not None:
-        from perinstance.releases.base.shown_decimals import loss_text
+        from perinstance.shown_decimals import loss_text
 
         _say(
             f"Filter: whatever is released, nobody loses more than ε = {loss_text(found.filter.epsilon(delta))} at "

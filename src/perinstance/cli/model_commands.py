@@ -40,8 +40,8 @@ def explain(
       perinstance explain --model model.json
     """
     from perinstance.cli import terminal
-    from perinstance.releases.base.shown_decimals import declared_text
     from perinstance.report import words
+    from perinstance.shown_decimals import declared_text
 
     sentence = None
     if model is not None:

@@ -86,7 +86,7 @@ def release(
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
     from perinstance.cli import terminal
-    from perinstance.releases.base.shown_decimals import declared_text
+    from perinstance.shown_decimals import declared_text
 
     o.check_places(out)
     check_ledger(ledger, store, key, id)
@@ -147,7 +147,7 @@ def _show(estimator: Any, model: Any, out: Path, intervals: bool, comparison: An
     from perinstance.cli import terminal
     from perinstance.cli.model_commands import print_model
     from perinstance.releases.base.rows_per_person import rows_words
-    from perinstance.releases.base.shown_decimals import declared_text
+    from perinstance.shown_decimals import declared_text
 
     shown, (epsilon, delta) = terminal.console(), model.promise
     shown.print(

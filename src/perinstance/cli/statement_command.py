@@ -112,7 +112,7 @@ def publish_losses(
     from perinstance.cli import terminal
     from perinstance.disclosure.loss_bounds import checked_edges
     from perinstance.disclosure.statements import release_of
-    from perinstance.releases.base.shown_decimals import declared_text
+    from perinstance.shown_decimals import declared_text
 
     o.check_places(out)
     check_ledger(ledger, store, key, id)

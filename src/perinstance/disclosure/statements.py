@@ -42,7 +42,7 @@ from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.own_row import KnowsOwnRow, OwnRowLoss, PublicFacts
 from perinstance.releases.base.release import mechanism_of
-from perinstance.releases.base.shown_decimals import LARGEST, declared_text, loss_text
+from perinstance.shown_decimals import LARGEST, declared_text, loss_text
 
 SMALLEST_SHOWN = 1e-4  # odds below are said to be below
 

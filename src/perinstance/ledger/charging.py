@@ -20,7 +20,7 @@ from perinstance.ledger.files.sorted_pairs import SortedPairs
 from perinstance.ledger.log.charged_releases import UNITS, ChargedRelease, State, Unit, known, releases_of
 from perinstance.ledger.log.event_log import EventLog, OpenLog
 from perinstance.pairs import Pairs
-from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.shown_decimals import declared_text
 
 #: the longest key and note, in characters
 LONGEST = 10_000

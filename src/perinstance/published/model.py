@@ -29,7 +29,7 @@ from perinstance.inference.published_inference import (
 from perinstance.inference.table import About, Inference, checked_about
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.model_document import PublishedNumbers, document_text
-from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
+from perinstance.shown_decimals import declared_text, promise_sentence
 
 IN_STEPS = "Columns and a target with a range count as the recipe scales them; perinstance intervals prints units."
 _ESTIMATORS = ("Ridge", "LogisticRegression", "PoissonRegressor", "HuberRegressor")

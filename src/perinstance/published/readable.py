@@ -16,7 +16,7 @@ from perinstance.errors import InvalidInput
 from perinstance.inference.table import ABOUT, LEVEL, About, Inference
 from perinstance.published.model import IN_STEPS, PublishedModel
 from perinstance.releases.base.model_document import NEIGHBOURS
-from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.shown_decimals import declared_text
 
 IN_UNITS = "Coefficients are in the columns' own units; the intercept counts at the middle of every range, no word."
 YEAR = 365.25  # days: a coefficient of a date is told per year

@@ -20,10 +20,10 @@ from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import KINDS, Kind, is_bound
 from perinstance.releases.base.release import Release
-from perinstance.releases.base.shown_decimals import loss_text as loss
-from perinstance.releases.base.shown_decimals import rounded_up
 from perinstance.releases.promises.promise import gaussian_distance
 from perinstance.report.redaction import SHARED
+from perinstance.shown_decimals import loss_text as loss
+from perinstance.shown_decimals import rounded_up
 
 if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison

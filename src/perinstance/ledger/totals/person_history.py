@@ -16,7 +16,7 @@ from perinstance.ledger.log.charged_releases import ChargedRelease, State
 from perinstance.ledger.totals.everybody import ABSENT, total_of, worth
 from perinstance.pairs import from_columns
 from perinstance.pairs.kinds import KINDS, Kind
-from perinstance.releases.base.shown_decimals import short_loss_text
+from perinstance.shown_decimals import short_loss_text
 
 
 @dataclass(frozen=True, slots=True)

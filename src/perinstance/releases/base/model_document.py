@@ -21,8 +21,8 @@ from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
 from perinstance.inference.table import About
 from perinstance.releases.base.release import Mechanism
-from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
+from perinstance.shown_decimals import declared_text
 
 FORMAT = "perinstance.model"
 STATED_DELTA = 1e-6  #: at which a promise is written down whose noise was declared instead

@@ -36,12 +36,12 @@ from perinstance.releases.base.rows_per_person import (
     starts_of,
     used_rows,
 )
-from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.base.weighted_rows import refuse_own_row, shares_of_bound, weight_words, weights_as_they_are
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.window import ClippedSweep, Window, published_before, simulated
 from perinstance.sampling import FixedRows
+from perinstance.shown_decimals import declared_text
 
 
 class Promised(WritesModel):
