@@ -26,8 +26,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.interface import Problem
-from perinstance.models.problem_registry import problem_of
-from perinstance.models.sklearn_estimators import huber
+from perinstance.models.problem_registry import huber, problem_of
 
 from .dumb import problem, refit, softmax_refit
 

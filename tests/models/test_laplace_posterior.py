@@ -10,7 +10,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.sklearn_estimators import huber
+from perinstance.models.problem_registry import huber
 from perinstance.pairs import GeneralGaussian
 from perinstance.releases.laplace_posterior import LaplacePosterior
 

@@ -25,10 +25,9 @@ from perinstance.auditing.scattered_audit import open_folder, scatter
 from perinstance.checked_numbers import one_of, probability
 from perinstance.data import LossWriter, Recipe, write_losses
 from perinstance.data.checks.identifiers import warn_of_identifiers
-from perinstance.data.persons import PersonTable, by_person
+from perinstance.data.persons import PersonTable, by_person, column_of_weights, weighted_people
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.data.weighted_tables import column_of_weights, weighted_people
 from perinstance.engines import Cuda, Local, default_engine
 from perinstance.engines.cuda import is_on_device
 from perinstance.engines.dask import DaskSweep, dask_by_person, is_dask
@@ -38,8 +37,7 @@ from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable, Repeate
 from perinstance.event_log import LOG
 from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.kinds import Method, check_method
-from perinstance.releases.base.release import instead_of_a_release, is_release
-from perinstance.releases.base.several_rows import check_answers_persons
+from perinstance.releases.base.release import check_answers_persons, instead_of_a_release, is_release
 from perinstance.releases.base.weighted_rows import is_weighted, row_weights, weighing_of, weights_as_they_are
 
 MANY_CLIPPED = 0.05  # a share of the people

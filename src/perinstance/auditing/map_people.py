@@ -23,8 +23,7 @@ from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.models.smooth.problem import MinimumAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import GeneralGaussian, Pairs
-from perinstance.releases.base.release import BlockLosses, Release, losses_of_block
-from perinstance.releases.base.several_rows import by_number_of_rows, single_rows
+from perinstance.releases.base.release import BlockLosses, Release, by_number_of_rows, losses_of_block, single_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from perinstance.numerics.rounding import REALISED_ERROR
 from perinstance.pairs.kinds import KINDS, Kind, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.log_ratios import HasDensity, LogRatios
-from perinstance.releases.base.several_rows import people_with_rows
+from perinstance.releases.base.release import people_with_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,10 @@ that only their owner may read.
 
 from __future__ import annotations
 
-from perinstance.data.checks.limits import Limits
 from perinstance.data.example_tables import hospital_patients
 from perinstance.data.files.file_source import scan
 from perinstance.data.files.load_whole import Loaded, load, read_labels
+from perinstance.data.files.reader import Limits
 from perinstance.data.memory.table import Table, read_table
 from perinstance.data.private_files import LossWriter, private_file, private_folder, refuse_wider, write_losses
 from perinstance.data.recipes.recipe import Recipe

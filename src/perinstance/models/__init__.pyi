@@ -19,6 +19,6 @@ from .losses.catalogue import SquaredHinge as SquaredHinge
 from .losses.penalised_objective import RidgePenalty as RidgePenalty
 from .losses.penalised_objective import SmoothL1Penalty as SmoothL1Penalty
 from .losses.penalised_objective import SmoothObjective as SmoothObjective
+from .problem_registry import huber as huber
 from .problem_registry import problem_of as problem_of
-from .sklearn_estimators import huber as huber
 from .smooth.problem import SmoothProblem as SmoothProblem

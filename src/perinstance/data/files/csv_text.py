@@ -32,8 +32,7 @@ from perinstance.data.checks.cells import (
     refuse_types,
     unique_labels,
 )
-from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import Reader
+from perinstance.data.files.reader import Limits, Reader
 from perinstance.data.recipes.arrow_cells import read_numbers
 from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge

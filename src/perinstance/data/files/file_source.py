@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types, stacked, type_word
-from perinstance.data.checks.limits import Limits
 from perinstance.data.files.csv_text import open_delimited
 from perinstance.data.files.parquet import open_arrow, open_dataset, open_parquet, parquet_below, remote_parquet
-from perinstance.data.files.reader import Reader, open_npy
+from perinstance.data.files.reader import Limits, Reader, open_npy
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, rows_per_block

@@ -19,8 +19,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from perinstance.data.checks.cells import unique_labels
-from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import Reader, damaged
+from perinstance.data.files.reader import Limits, Reader, damaged
 from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge
 from perinstance.folds.ids import is_text
