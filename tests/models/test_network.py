@@ -40,7 +40,7 @@ def test_estimates_against_retraining(loss, activation):
     assert fit.gradient_norm < 1e-7
     found = problem.movement(fit, Block(X, y))
     assert found.kind == "estimate"
-    people = np.arange(0, 80, 10)
+    people = np.arange(0, 80, 16)
     truth = np.array(
         [
             np.linalg.norm(_retrained(problem, fit.theta, np.delete(X, i, 0), np.delete(y, i)) - fit.theta)

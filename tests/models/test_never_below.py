@@ -139,7 +139,7 @@ def _drive(examples, monkeypatch):
 
 
 def test_certified_is_never_below_the_truth(monkeypatch):
-    _drive(200, monkeypatch)
+    _drive(120, monkeypatch)
 
 
 @pytest.mark.slow

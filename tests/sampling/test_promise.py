@@ -44,7 +44,7 @@ def pair_of_her(release):
     return release.people(fit, Block(X, y)).pairs[PERSON : PERSON + 1]
 
 
-@pytest.mark.parametrize("count", [4000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(RELEASES))
 def test_linear_releases(name, count):
     release = RELEASES[name]
@@ -59,7 +59,7 @@ def test_linear_releases(name, count):
         assert delta / 2 < found <= delta
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8000, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_noisy_mean(noise, count):
     wealth = np.append(np.random.default_rng(9).standard_normal(9), 20.0)[:, None]
