@@ -32,7 +32,7 @@ def test_steps_are_told_without_values(name, told, tmp_path, monkeypatch):
     ids = [f"{SECRET}-{i}" for i in range(n)]
     arguments = (X,) if example.y is None else (X, example.y)
     audit = pi.audit(example.release, *arguments, ids=ids, delta=1e-5)
-    if n >= 40:
+    if name in ("posterior", "adaops", "mean"):  # a report tells its steps whatever was released
         audit.to_html(tmp_path / "r.html")
     example.release.fit(*arguments)
     messages = [record.getMessage() for record in told.records if record.name == "perinstance"]

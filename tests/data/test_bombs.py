@@ -133,7 +133,7 @@ def test_claims_are_refused_unread(tmp_path, make, name, megabytes, seconds):
 @pytest.mark.parametrize("form", ["one word, parquet", "dictionary, parquet", "dictionary, arrow", "words, parquet"])
 def test_long_ids_are_counted_before_each_row_has_its_own(tmp_path, form):
     """Words of a megabyte, in a file of a few, or 200 different ones; within twice the limit, and typed."""
-    rows = {"dictionary, arrow": 60_000, "words, parquet": 200}.get(form, 3_000)
+    rows = {"dictionary, arrow": 60_000, "words, parquet": 200, "one word, parquet": 1_000}.get(form, 3_000)
     path, word, numbers = tmp_path / "ids.file", "w" * MB, np.zeros(rows)
     ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
     table = pa.table({"id": ids, "x": numbers, "y": numbers})
