@@ -19,7 +19,7 @@ from perinstance.disclosure import Statement, Wording, statement, together, writ
 from perinstance.errors import InvalidInput, RefusedModel, UnsafeFile
 from perinstance.releases.adaops.estimator import own_row_promise
 from perinstance.releases.adassp.mechanism import people_squares
-from perinstance.releases.base.own_row import PublicFacts
+from perinstance.releases.base.log_ratios import PublicFacts
 from tests.releases.slow_roads import whole_profile
 
 ROW, TARGET = np.array([0.3, -0.2, 0.1]), 0.4

@@ -6,7 +6,7 @@ from perinstance.disclosure.interchange import from_dp_event, from_pld, from_pro
 from perinstance.disclosure.published_losses import LossQuantile, PublishedLosses, publish_losses
 from perinstance.disclosure.statements import Statement, Wording, statement, together, write_statements
 from perinstance.disclosure.summaries import registry_entry, regulator_summary, summary_schema
-from perinstance.releases.base.own_row import PublicFacts
+from perinstance.releases.base.log_ratios import PublicFacts
 
 __all__ = [
     "LossQuantile",

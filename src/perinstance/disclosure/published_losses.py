@@ -33,8 +33,7 @@ from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_U
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.log_ratios import Output, output_of
-from perinstance.releases.base.own_row import KnowsOwnRow
+from perinstance.releases.base.log_ratios import KnowsOwnRow, Output, output_of
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.promises.promise import noise_scale
 from perinstance.sampling import GRID, Noisy, draw

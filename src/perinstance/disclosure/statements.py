@@ -40,7 +40,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.ids import several_rows
 from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.own_row import KnowsOwnRow, OwnRowLoss, PublicFacts
+from perinstance.releases.base.log_ratios import KnowsOwnRow, OwnRowLoss, PublicFacts
 from perinstance.releases.base.release import mechanism_of
 from perinstance.shown_decimals import LARGEST, declared_text, loss_text
 

@@ -7,11 +7,9 @@ on the order of rows, on blocks or threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.folds.block import Block, pieces
 from perinstance.numerics.compilation import exact_kernel
@@ -54,7 +52,13 @@ def column_sums(block: Block) -> ColumnSums:
         for run in pieces(X, X.shape[1]):
             _add_by_exponent(np.asarray(X[run], dtype=np.float64).view(np.uint64), sums)
         finite = finite and not sums[:, [EXPONENTS - 1, -1]].any()
-        units += _totals(sums)
+        for column in sums:
+            total = 0
+            for place in np.flatnonzero(column[:, 0] | column[:, 1]).tolist():
+                low, high = column[place].tolist()
+                part = (low + (high << HALF_BITS)) << max(place % EXPONENTS - 1, 0)
+                total += part if place < EXPONENTS else -part
+            units.append(total)
     return ColumnSums(len(block.X), tuple(units), finite)
 
 
@@ -69,14 +73,3 @@ def _add_by_exponent(bits, sums):  # pragma: no cover - compiled
                 whole |= ONE
             sums[j, place, 0] += whole & HALF
             sums[j, place, 1] += whole >> TO_HALF
-
-
-def _totals(sums: NDArray[np.uint64]) -> Iterator[int]:
-    """Put the sums of each column together."""
-    for column in sums:
-        total = 0
-        for place in np.flatnonzero(column[:, 0] | column[:, 1]).tolist():
-            low, high = column[place].tolist()
-            part = (low + (high << HALF_BITS)) << max(place % EXPONENTS - 1, 0)
-            total += part if place < EXPONENTS else -part
-        yield total

@@ -93,8 +93,8 @@ class LaplacePosterior(AnsweringModel):
 
     def people(self, fit: SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: estimates, left open when exact answers are wanted."""
-        X, codes, alone = self._seen(fit, block, inside)
-        first = sensitivity(fit.model, X, codes, inside)
+        X, codes = block.X, fit.codes(block.y)
+        first, alone = sensitivity(fit.model, X, codes, inside), fit.alone(codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
         opened = alone | (fit.model.kind == "exact") | ~np.isfinite(first.distance)
         pairs = GeneralGaussian(w.excess, w.shift, kind="estimate")
@@ -102,7 +102,8 @@ class LaplacePosterior(AnsweringModel):
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Refit mean and Hessian without (or with) each of these people."""
-        X, codes, alone = self._seen(fit, block, inside)
+        X, codes = block.X, fit.codes(block.y)
+        alone = fit.alone(codes, inside)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
         smooth = fit.model.fit
@@ -118,13 +119,6 @@ class LaplacePosterior(AnsweringModel):
         kind = np.where(rough & ~alone, ESTIMATE, EXACT)
         pairs = GeneralGaussian(w.excess, np.where(none[:, None], np.inf, raised), kind)
         return People(first.leverage, first.residual, pairs)
-
-    def _seen(self, fit: SmoothAudit, block: Block, inside: bool) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
-        """Return rows, targets as the model has them, and who is alone in a class: without them there is one less."""
-        if fit.classes is None:
-            return block.X, block.y, np.zeros(len(block.X), dtype=bool)
-        codes = fit.classes.codes(block.y)
-        return block.X, codes, fit.classes.alone(codes, inside)
 
     def law(self, fit: SmoothAudit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

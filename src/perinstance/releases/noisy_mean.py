@@ -28,9 +28,17 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.log_ratios import LogRatios, NoisySums, distance_of, output_of
+from perinstance.releases.base.log_ratios import (
+    LogRatios,
+    NoisySums,
+    OwnRowLoss,
+    PublicFacts,
+    distance_of,
+    one_pair,
+    one_row,
+    output_of,
+)
 from perinstance.releases.base.model_document import PublishedNumbers
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, WritesModel
 from perinstance.releases.base.release import Mechanism, Moved
 from perinstance.releases.base.rows_per_person import (

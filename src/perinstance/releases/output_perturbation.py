@@ -20,8 +20,7 @@ from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.linear.several_rows import person_movements
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.problem import MinimumAudit, SmoothAudit
-from perinstance.models.smooth.several_rows import person_movement, refit_without
+from perinstance.models.smooth.problem import MinimumAudit, SmoothAudit, person_movement, refit_without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, in_units
 from perinstance.numerics.rounding import ASYMMETRY

@@ -21,8 +21,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
+from perinstance.releases.base.log_ratios import LogRatios, OwnRowLoss, PublicFacts, cell, output_of, posterior_own_row
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios

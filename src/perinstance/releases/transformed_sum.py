@@ -27,7 +27,7 @@ from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.log_ratios import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths

@@ -165,7 +165,13 @@ def open_delimited(
     path: Path, delimiter: str | None, limits: Limits, decimal: str = ".", encoding: str = "utf-8"
 ) -> DelimitedReader:
     """Read the header line, and nothing else."""
-    encoding = _known_encoding(encoding)
+    try:  # the standard name of an encoding in which a comma, a quotation mark and a line's end are single bytes
+        encoding = codecs.lookup(encoding).name
+        plain = 'a,;\t"\n'.encode(encoding)
+    except (LookupError, TypeError, UnicodeError):
+        raise InvalidTable("the encoding is not known; try 'utf-8', 'cp1252' or 'latin-1'") from None
+    if plain != b'a,;\t"\n':
+        raise InvalidTable("in this encoding a comma is no single byte; save the file as UTF-8")
     line = read_header(path, limits)
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in line:
         raise InvalidTable("the file is UTF-16 or not text at all; save it as UTF-8")
@@ -197,18 +203,6 @@ def open_delimited(
     return DelimitedReader(
         labels=labels, stored=stored, path=path, limits=limits, delimiter=mark, decimal=decimal, encoding=encoding
     )
-
-
-def _known_encoding(name: str) -> str:
-    """Return the standard name of an encoding in which a comma, a quotation mark and a line's end are single bytes."""
-    try:
-        found = codecs.lookup(name).name
-        plain = 'a,;\t"\n'.encode(found)
-    except (LookupError, TypeError, UnicodeError):
-        raise InvalidTable("the encoding is not known; try 'utf-8', 'cp1252' or 'latin-1'") from None
-    if plain != b'a,;\t"\n':
-        raise InvalidTable("in this encoding a comma is no single byte; save the file as UTF-8")
-    return found
 
 
 def guessed_marks(path: str | os.PathLike[str]) -> tuple[str | None, str]:

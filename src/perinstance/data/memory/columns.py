@@ -205,8 +205,6 @@ def label_texts(labels: Any) -> NDArray:
     ['north', 'missing', 'missing', '3']
     """
     values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    return np.array([MISSING if _is_missing(one) else whole_text(one) for one in values], dtype=object)
-
-
-def _is_missing(value: Any) -> bool:
-    return not value.strip() if isinstance(value, str) else is_absent(value)
+    absent = [not one.strip() if isinstance(one, str) else is_absent(one) for one in values]
+    texts = [MISSING if gone else whole_text(one) for one, gone in zip(values, absent, strict=True)]
+    return np.array(texts, dtype=object)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import column_label, refuse_types, type_word, unique_labels
 from perinstance.data.memory.columns import (
@@ -222,23 +221,19 @@ def _from_frame(
     if preparation is not None:
         return prepare_columns(frame.select(*used).to_native(), preparation), inner
     refuse_types({column_label(at, labels[at]): type_word(frame.schema[labels[at]]) for at in chosen.features})
-    matrix = _one_matrix(X) if len(used) == len(labels) and _kind_of(frame) == "pandas" else None
-    if matrix is not None:
-        return Matrix(matrix, chosen.features, tuple(map(str, used))), inner
+    plain = len(used) == len(labels) and _kind_of(frame) == "pandas" and len(X) and X.dtypes.nunique() == 1
+    # a pandas table that is one matrix is viewed; of columns in separate places to_numpy() would copy them all
+    if (
+        plain
+        and isinstance(X.dtypes.iloc[0], np.dtype)
+        and np.shares_memory(X.iloc[:1].to_numpy(), X.iloc[:1, 0].to_numpy())
+    ):
+        return Matrix(X.to_numpy(), chosen.features, tuple(map(str, used))), inner
     return FrameColumns(frame, used, chosen.features, tuple(map(str, used))), inner
 
 
 def _kind_of(frame: Any) -> str:
     return str(frame.implementation).rpartition(".")[2].lower()
-
-
-def _one_matrix(X: Any) -> NDArray | None:
-    """Return the matrix inside a pandas table that is one, without a copy; None when it is not."""
-    if not len(X) or X.dtypes.nunique() != 1 or not isinstance(X.dtypes.iloc[0], np.dtype):
-        return None
-    if not np.shares_memory(X.iloc[:1].to_numpy(), X.iloc[:1, 0].to_numpy()):
-        return None  # columns in separate places: to_numpy() would copy them all
-    return X.to_numpy()
 
 
 def _is_label(ids: Any) -> bool:

@@ -77,7 +77,13 @@ def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
     if pa.types.is_dictionary(kind):
         return _through_dictionary(array, lambda words: read_numbers(words, decimal))
     if is_text(kind):
-        return _parsed_numbers(array, decimal)
+        text = pc.utf8_trim_whitespace(array)
+        gaps = _gaps(text)
+        if decimal != ".":  # a point was no decimal there, and is none now
+            text = pc.replace_substring(pc.replace_substring(text, ".", "_"), decimal, ".")
+        readable = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False).to_numpy(zero_copy_only=False)
+        values = _floats(pc.cast(pc.if_else(pa.array(readable), text, None), pa.float64()))
+        return ReadCells(values, gaps, np.where(readable, ~np.isfinite(values), ~gaps))
     if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         array = pc.cast(array, pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -116,16 +122,6 @@ def _codes_of(words: pa.Array, codes: Mapping[str, int], fold_case: bool) -> Rea
     at = pc.index_in(pc.utf8_lower(trimmed) if fold_case else trimmed, value_set=known)
     found = pc.fill_null(pa.array(list(codes.values()), pa.int32()).take(at), -1).to_numpy(zero_copy_only=False)
     return ReadCells(found, (found < 0) & _gaps(trimmed), np.zeros(len(found), dtype=bool))
-
-
-def _parsed_numbers(array: pa.Array, decimal: str) -> ReadCells:
-    text = pc.utf8_trim_whitespace(array)
-    gaps = _gaps(text)
-    if decimal != ".":  # a point was no decimal there, and is none now
-        text = pc.replace_substring(pc.replace_substring(text, ".", "_"), decimal, ".")
-    readable = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False).to_numpy(zero_copy_only=False)
-    values = _floats(pc.cast(pc.if_else(pa.array(readable), text, None), pa.float64()))
-    return ReadCells(values, gaps, np.where(readable, ~np.isfinite(values), ~gaps))
 
 
 def _parsed_days(words: pa.Array, form: str | tuple[str, ...] | None) -> ReadCells:

@@ -112,21 +112,16 @@ class PreparedRows:
         return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float64)
 
 
-def preparation_of(recipe: Any) -> Preparation | None:
-    """Return what ``audit(recipe=...)`` asks for."""
-    if recipe is None or isinstance(recipe, Preparation):
-        return recipe
-    if not isinstance(recipe, Recipe):
-        raise InvalidInput(f"recipe must be a perinstance.Recipe, got {type(recipe).__name__}")
-    return Preparation((recipe,), recipe if recipe.target is not None else None)
-
-
 def split_pipeline(release: Any, recipe: Any) -> tuple[Any, Preparation | None]:
     """Take a Pipeline apart: the release at its end, and the steps before it, which must learn nothing."""
     from sklearn.pipeline import Pipeline
 
     if not isinstance(release, Pipeline):
-        return release, preparation_of(recipe)
+        if recipe is None or isinstance(recipe, Preparation):
+            return release, recipe
+        if not isinstance(recipe, Recipe):
+            raise InvalidInput(f"recipe must be a perinstance.Recipe, got {type(recipe).__name__}")
+        return release, Preparation((recipe,), recipe if recipe.target is not None else None)
     if recipe is not None:
         raise InvalidInput("a Pipeline has its recipe inside; leave recipe= away")
     for label, step in release.steps[:-1]:

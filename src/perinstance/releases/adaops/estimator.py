@@ -26,8 +26,17 @@ from perinstance.pairs.kinds import Method
 from perinstance.releases.adaops.mechanism import Coordinates, Outcome, Plan, Request, plan, run, sample
 from perinstance.releases.adassp.mechanism import SUMS, Rounds, people_squares, sums_released
 from perinstance.releases.adassp.mechanism import run as run_first
-from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside, two_worlds
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
+from perinstance.releases.base.log_ratios import (
+    LogRatios,
+    Output,
+    OwnRowLoss,
+    PublicFacts,
+    cell,
+    check_same_release,
+    one_row,
+    refuse_outside,
+    two_worlds,
+)
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.rows_per_person import most_rows, refuse_more_rows, refuse_rows_of_people, starts_of
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count

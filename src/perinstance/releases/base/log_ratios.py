@@ -1,4 +1,4 @@
-"""The log density ratio at an output, in balls: the record, what a release offers, and what was published.
+"""The log density ratio at an output, in balls, and the loss that follows from one's own row and what is public.
 
 A release publishes the rounding of an ideal draw to a public grid. The probability of a grid point is the integral of
 the density over its cell, so the ratio of the two probabilities (with over without) is a mean of ``e^L`` over the cell:
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ import numpy as np
 from flint import arb
 from sklearn.utils.validation import check_is_fitted
 
+from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
@@ -27,7 +28,9 @@ from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import REALISED_ERROR
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import Kind
 from perinstance.sampling import ExactGram
 from perinstance.sampling.ball_arithmetic import Ball, Undecided, exact
 from perinstance.sampling.random_bits import Noise
@@ -157,13 +160,12 @@ def refitted_log_ratios(
     A = np.eye(len(fit.theta)) if precision is None else precision
 
     def answer(block: Block) -> Any:
-        y = np.asarray(block.y, dtype=np.float64) if fit.classes is None else fit.classes.codes(block.y)
+        y = fit.codes(block.y)
         found = leave_one_out(fit.model, inner, block.X, y, True, partial(inner.tell, "refit"))
         with np.errstate(invalid="ignore", over="ignore"):
             value = -np.einsum("ij,ij->i", found.D @ A, output.values - fit.theta - found.D / 2) / scale**2
-        alone = ~np.isfinite(measured(found.D, precision))
-        if fit.classes is not None:
-            alone |= fit.classes.alone(y, True)  # without them a class is gone: nothing to publish
+        # without them a class is gone: nothing to publish
+        alone = ~np.isfinite(measured(found.D, precision)) | fit.alone(y, True)
         return LogRatios(np.where(alone, np.inf, value), np.where(alone, 0.0, np.inf))
 
     return LogRatios.concatenate([answer(block) for block in list(sweep.map(lambda block: block))])
@@ -238,3 +240,65 @@ def distance_of(moves: Sequence[Ball], scale: float, order: int = 2) -> float:
     else:
         length = sum((move * move for move in moves), arb(0)).sqrt()
     return math.nextafter(float((length / arb(scale)).upper()), math.inf) if length != 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """What is public besides the release: a bound of everybody's target, and of how many people there are."""
+
+    y_bound: float | None = None
+    people: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRowLoss:
+    """A loss that holds for one person, and what it assumes."""
+
+    epsilon: float
+    delta: float
+    kind: Kind
+    assumptions: tuple[str, ...]  #: names of sentences of the wording
+    log_odds: tuple[float, float] | None = None  #: between which the published draw moved the log odds of presence
+
+
+@runtime_checkable
+class KnowsOwnRow(Protocol):
+    """A release whose loss, or a bound of it, follows from the person's own row and from what is public."""
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return what holds at delta for a person with this row, whatever the other rows are."""
+
+
+def one_pair(pairs: Pairs, delta: float, assumptions: tuple[str, ...]) -> OwnRowLoss:
+    """Return the loss of the one person that these pairs are about."""
+    return OwnRowLoss(float(pairs.epsilon(delta)[0]), delta, pairs.kind, assumptions)
+
+
+def one_row(x: Any) -> Floats:
+    """Return a row as a table of one person."""
+    return np.asarray(x, dtype=np.float64).reshape(1, -1)
+
+
+MOST_PEOPLE = 10**15  # a bound beyond is a typing error
+
+
+def posterior_own_row(
+    ridge: tuple[float, float], row: Floats, y: float, published: Output | None, delta: float, facts: PublicFacts
+) -> OwnRowLoss:
+    """Return the loss of a person under ``ridge = (alpha, gamma)``; without a draw its log odds are left out."""
+    if facts.y_bound is None or facts.people is None:
+        raise InvalidInput("a posterior sample needs public facts: declare y_bound and people, an upper bound of each")
+    B, n = positive("y_bound", facts.y_bound), whole_number("people", facts.people, 1, MOST_PEOPLE, 1000)
+    with working_precision(256):
+        x, (alpha, gamma) = [arb(v) for v in one_row(row)[0].tolist()], (arb(v) for v in ridge)
+        square = sum((v * v for v in x), arb(0))
+        M = square / alpha
+        R = abs(arb(float(y))) + square.sqrt() * arb(B) * arb(n).sqrt() / (2 * alpha.sqrt())
+        pairs = PosteriorSamplePair([_above(M)], [_above((gamma * (1 + M)).sqrt() * R)], "upper")
+        found = one_pair(pairs, delta, ("targets_bounded", "people_bounded"))
+        if published is None:
+            return found
+        miss = arb(float(y)) - sum((v * o for v, o in zip(x, published.balls(), strict=True)), arb(0))
+        evidence = gamma * miss * miss / 2
+        most = (1 + M).log() / 2 + gamma * R * R / 2 - evidence
+        return replace(found, log_odds=(-_above(evidence), _above(most)))

@@ -106,27 +106,22 @@ def weighing_of(release: Any) -> Weighing:
     if getattr(release, "statistic", None) == "sum":
         return Weighing(release, scaled=True, sums=True)
     problem = release.problem() if hasattr(release, "problem") else None
-    if not hasattr(release, "rows_are_weighted") or not _takes_weights(release, problem):
+    linear, known = isinstance(problem, LinearProblem), False
+    if hasattr(release, "rows_are_weighted"):
+        mechanism = release.mechanism()
+        known = mechanism.name == "PosteriorSample" or (linear and mechanism.family in ("output", "objective"))
+        if not linear and mechanism.family == "output":
+            smooth = problem.binary() if isinstance(problem, ClassifierProblem) else problem
+            known = isinstance(smooth, SmoothProblem) and bool(np.isfinite(smooth.objective.loss.concordance))
+    if not known:
         raise RefusedModel(
             f"what weights do to this {type(release).__name__} is not known; they are for linear, logistic and "
             "generalised linear models, sums (of w x, and of w, instead of a weighted mean), and releases that promise"
         )
     twin = copy.copy(release)
     twin.rows_are_weighted = True
-    scaled = problem is None or isinstance(problem, LinearProblem)
+    scaled = problem is None or linear
     return Weighing(twin, scaled, ones=scaled and bool(twin.mechanism().fit_intercept))
-
-
-def _takes_weights(release: Any, problem: Any) -> bool:
-    mechanism = release.mechanism()
-    if mechanism.name == "PosteriorSample":
-        return True
-    if isinstance(problem, LinearProblem):
-        return mechanism.family in ("output", "objective")
-    if mechanism.family != "output":
-        return False
-    smooth = problem.binary() if isinstance(problem, ClassifierProblem) else problem
-    return isinstance(smooth, SmoothProblem) and bool(np.isfinite(smooth.objective.loss.concordance))
 
 
 def weighted_problem(problem: Any) -> Any:

@@ -28,8 +28,16 @@ from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.log_ratios import (
+    LogRatios,
+    OwnRowLoss,
+    PublicFacts,
+    check_same_release,
+    one_pair,
+    one_row,
+    output_of,
+    refuse_outside,
+)
 from perinstance.releases.base.publishing import AnsweringModel, Law, exact_equations, is_classifier
 from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.rows_per_person import (

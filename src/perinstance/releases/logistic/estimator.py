@@ -20,8 +20,8 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.arguments import rows_as_they_are, validated
+from perinstance.releases.base.log_ratios import OwnRowLoss, PublicFacts
 from perinstance.releases.base.model_document import PublishedNumbers
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.rows_per_person import most_rows
 from perinstance.releases.logistic.mechanism import SLOPE, PublishedSlopes, SlopeRounds, run, slopes, spend

@@ -24,7 +24,7 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import rows_as_they_are
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.log_ratios import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import WritesModel
 from perinstance.releases.base.release import Mechanism, MovedByPerson
 from perinstance.releases.base.rows_per_person import (
