@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from perinstance.data.files.csv_text import DelimitedReader, guessed_marks
-from perinstance.data.files.file_source import Scan, check_types, scan
+from perinstance.data.files.file_source import scan
+from perinstance.data.files.reader import Reader, check_types
 from perinstance.data.memory.columns import MISSING
 from perinstance.data.recipes.arrow_cells import as_arrow, read_days, read_numbers
 from perinstance.data.recipes.cell_rules import rules_to_try, texts_of
@@ -46,7 +47,7 @@ class Loaded:
 
 
 def load(
-    scanned: Scan,
+    scanned: Reader,
     target: Any,
     ids: Any = None,
     features: Any = None,
@@ -61,9 +62,7 @@ def load(
     people = None if ids is None else tuple(scanned.read_ids(ids, repeats=True))
     if people is not None and rows_per_person is None:
         refuse_duplicates(pa.chunked_array([people], pa.large_string()), or_declare=True)
-    labels, reader = scanned.columns, scanned.reader
-    if isinstance(reader, DelimitedReader):
-        reader = replace(reader, lenient=True)
+    labels, reader = scanned.labels, replace(scanned, lenient=True) if isinstance(scanned, DelimitedReader) else scanned
     if recipe is not None:
         if scanned.unnamed:
             raise InvalidTable("a recipe names columns, and a .npy file has no names; write a CSV or Parquet file")
@@ -88,7 +87,7 @@ def load(
 
 def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     """Read one column of a scanned file as texts, one per person; a missing label becomes ``"missing"``."""
-    labels = getattr(getattr(scanned, "reader", None), "labels", None)
+    labels = getattr(scanned, "labels", None)
     if labels is None or isinstance(labels[0], int):
         raise InvalidTable("a .npy file has no column of labels; pass one label per person to to_html(groups=...)")
     if column not in labels:
@@ -98,7 +97,7 @@ def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     chosen = Chosen(features=(), target=None, ids=labels.index(column))
     codes: dict[str, int] = {}
     member = [np.empty(0, dtype=np.int64)]
-    for batch in scanned.reader.counted(chosen, _LABEL_ROWS):
+    for batch in scanned.counted(chosen, _LABEL_ROWS):
         try:
             texts = pc.fill_null(pc.cast(batch.column(0), pa.large_string()), MISSING).dictionary_encode()
         except pa.ArrowException:
@@ -109,12 +108,12 @@ def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     return np.array(list(codes), dtype=object)[np.concatenate(member)]
 
 
-def two_classes(scanned: Scan, target: Any) -> Preparation | None:
+def two_classes(scanned: Reader, target: Any) -> Preparation | None:
     """Return what reads the target if it is two words; None when it is anything else, which is read as numbers.
 
     The classes of a classifier are published with it, so they are no secret; finding them takes a pass over the column.
     """
-    labels, types = scanned.columns, scanned.reader.types
+    labels, types = scanned.columns, scanned.types
     if scanned.unnamed or target not in labels:
         return None
     kind = pa.string() if types is None else types[labels.index(target)]
@@ -165,17 +164,17 @@ def draft_of_file(
     mark, written = guessed_marks(path)
     mark, encoding = delimiter or mark, encoding or written
     scanned = scan(path, delimiter=mark, encoding=encoding)
-    reader, labels = scanned.reader, scanned.columns
+    labels = scanned.labels
     if scanned.unnamed:
         raise InvalidInput("a .npy file holds numbers without names; a recipe needs a table with names")
     if any(name not in labels for name in leave_out):
         raise InvalidInput("a column to leave out is not among the columns of the table; check its name")
     used = [at for at, name in enumerate(labels) if name not in leave_out]
     names = [labels[at] for at in used]
-    if reader.types is not None:
-        words = [word_of_type(reader.types[at]) for at in used]
+    if scanned.types is not None:
+        words = [word_of_type(scanned.types[at]) for at in used]
         return draft_text(dict(zip(names, words, strict=True)), target, decimal or ".")
-    first = next(reader.batches(Chosen(tuple(used), None, None), _DRAFT_ROWS, 1, raw=True), None)
+    first = next(scanned.batches(Chosen(tuple(used), None, None), _DRAFT_ROWS, 1, raw=True), None)
     texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
     point = decimal or max(".,", key=lambda one: sum(word_of_texts(text, one) == "number" for text in texts))
     words = [word_of_texts(text, point) for text in texts]
@@ -188,7 +187,7 @@ def draft_of_file(
     return draft_text(dict(zip(names, words, strict=True)), target, point, mark, stated, rules)
 
 
-def recipe_problems(scanned: Scan, recipe: Recipe) -> list[tuple[str, str]]:
+def recipe_problems(scanned: Reader, recipe: Recipe) -> list[tuple[str, str]]:
     """Read a whole file by a recipe, and return all that it cannot read: each column, and a sentence without a cell.
 
     It says how many cells there are in the whole file, the row of the first as the file counts, and what to declare.
@@ -199,11 +198,11 @@ def recipe_problems(scanned: Scan, recipe: Recipe) -> list[tuple[str, str]]:
     absent = [name for name in kinds if name not in scanned.columns]
     if absent:
         raise InvalidTable(f"the table lacks {', '.join(absent)}, which the recipe names; check the names")
-    reader = replace(scanned.reader, lenient=True) if isinstance(scanned.reader, DelimitedReader) else scanned.reader
+    reader = replace(scanned, lenient=True) if isinstance(scanned, DelimitedReader) else scanned
     chosen = Chosen(tuple(scanned.columns.index(name) for name in kinds), None, None)
     counts: dict[tuple[str, bool], list[int]] = {}
     readable: dict[str, NDArray[np.int64]] = {}
-    start = scanned.reader.first_row
+    start = scanned.first_row
     for batch in reader.batches(chosen, rows_per_block(len(kinds), BLOCK_BYTES), 1, raw=True):
         for (name, kind), column in zip(kinds.items(), batch.columns, strict=True):
             array = kind.rules.cleaned(as_arrow(column), recipe.decimal, texts_of("na", recipe.na))
