@@ -36,10 +36,10 @@ from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP, STEP_UP
 from perinstance.pairs import GaussianShift
-from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
+from perinstance.releases.base.log_ratios import LogRatios
 from perinstance.releases.base.publishing import PredictsLinearly
 from perinstance.releases.base.row_sums import squared_lengths
-from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
+from perinstance.releases.base.rows_per_person import most_rows
 from perinstance.releases.base.weighted_rows import is_weighted
 from perinstance.releases.logistic.estimator import NORMAL_SCORE
 from perinstance.releases.objective_perturbation import ObjectivePerturbation
@@ -48,7 +48,7 @@ from perinstance.releases.posterior_sample import PosteriorSample
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, noise_scale, person_distance, row_distance
-from perinstance.releases.promises.window import Window, replayed_log_ratios
+from perinstance.releases.promises.window import Window
 from perinstance.sampling import FixedRows
 
 ONE_SPREAD = "Residuals are taken to be of one spread everywhere."
@@ -140,15 +140,7 @@ class PrivateGram(PredictsLinearly, Promised):
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at the moments that one fit released."""
-        refuse_outside(outside)
-        refuse_rows_of_people(self, "the realised loss")
-        if not hasattr(published, "moments_"):
-            raise InvalidInput(
-                "what PrivateGram published is more than its coefficients; pass the fitted release itself"
-            )
-        check_same_release(self, published)
-        run = partial(self._run, self._box(sweep.n_features))
-        return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
+        return self._replayed(sweep, published, outside)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the moments say of least squares."""
@@ -193,7 +185,10 @@ class PrivateGram(PredictsLinearly, Promised):
         problem = None if mechanism.family == "posterior" else release.problem()
         alpha = mechanism.alpha if problem is None else float(problem.alpha)
         theta = np.append(np.ravel(numbers.coef), np.ravel(numbers.intercept) if box.weight else [])
-        maps, half = _to_user(box), box.label.half
+        halves, half = np.array([one.half for one in box.columns]), box.label.half
+        maps = np.diag(np.append(halves, 1.0 / box.weight) if box.weight else halves)
+        if box.weight:  # a row as the user has it, its one last, is ``maps`` times the row in units
+            maps[:-1, -1] = np.array([one.center for one in box.columns]) / box.weight
         back = np.linalg.inv(maps)
         drawn = maps.T @ (theta - np.append(np.zeros(len(theta) - 1), box.label.center) * bool(box.weight)) / half
         free_one = bool(box.weight) and not getattr(problem, "penalize_intercept", False)
@@ -258,16 +253,6 @@ def private_gram(X: Any, y: Any, *, ids: Any = None, **declared: Any) -> Private
 def _with_labels(rows: FixedRows, box: DeclaredBox) -> Floats:
     """Return rows with their label behind them and, where they have no column of ones, a one."""
     return np.column_stack([rows.X, rows.y] if box.weight else [rows.X, rows.y, rows.present.astype(np.float64)])
-
-
-def _to_user(box: DeclaredBox) -> Floats:
-    """Return T: a row as the user has it, its one last, is ``T`` times the row in units."""
-    half = np.array([one.half for one in box.columns])
-    if not box.weight:
-        return np.diag(half)
-    linear = np.diag(np.append(half, 1.0 / box.weight))
-    linear[:-1, -1] = np.array([one.center for one in box.columns]) / box.weight
-    return linear
 
 
 def _least_squares(known: SecondMoments) -> EstimatingEquation:

@@ -102,10 +102,19 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
     rows = size = 0
     schema: pa.Schema | None = None
     for path in paths:
-        _check_footer(path, limits)
-        with _open(path, limits) as file:
-            limits.check_columns(len(file.schema))
-            mine, count = file.schema_arrow, file.metadata.num_rows
+        with path.open("rb") as file:  # it ends with the length of its footer and ``PAR1``: before anything parses it
+            end = file.seek(0, 2)
+            file.seek(max(0, end - 8))
+            tail = file.read(8)
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] == b"PARE":
+            raise InvalidTable(f"{path.name!r} is encrypted; decrypt it first")
+        if tail[4:] != b"PAR1" or length > end - 12:
+            raise InvalidTable(f"{path.name!r} does not end as a Parquet file does; is it complete?")
+        limits.check_header(length)  # statistics of many row groups are honest reasons for a long one, up to a point
+        with _open(path, limits) as parquet:
+            limits.check_columns(len(parquet.schema))
+            mine, count = parquet.schema_arrow, parquet.metadata.num_rows
         if schema is None:
             schema = mine
         elif not mine.equals(schema):
@@ -136,20 +145,6 @@ def _open(path: Path | RemotePath, limits: Limits, texts: list[str] | None = Non
         if "size limit" in str(error):
             raise TooLarge(f"the footer lists more than {most} columns or row groups") from None
         raise damaged(path.name, error) from None
-
-
-def _check_footer(path: Path | RemotePath, limits: Limits) -> None:
-    """Look at the size of the footer before anything parses it: a file ends with its length and ``PAR1``."""
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        file.seek(max(0, end - 8))
-        tail = file.read(8)
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] == b"PARE":
-        raise InvalidTable(f"{path.name!r} is encrypted; decrypt it first")
-    if tail[4:] != b"PAR1" or length > end - 12:
-        raise InvalidTable(f"{path.name!r} does not end as a Parquet file does; is it complete?")
-    limits.check_header(length)  # statistics of many row groups are honest reasons for a long footer, up to a point
 
 
 def parquet_below(place: str, found: Sequence[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,13 +22,12 @@ from perinstance.pairs.kinds import Kind
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.mechanism import Published, Rounds
 from perinstance.releases.adassp.robust_stage import LEFT
-from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
+from perinstance.releases.base.log_ratios import LogRatios
 from perinstance.releases.base.publishing import PredictsLinearly
-from perinstance.releases.base.rows_per_person import most_rows, refuse_rows_of_people
+from perinstance.releases.base.rows_per_person import most_rows
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Promised
 from perinstance.releases.promises.promise import Promise, check_promise, gaussian_distance, noise_scale
-from perinstance.releases.promises.window import replayed_log_ratios
 from perinstance.sampling import FixedRows
 
 
@@ -119,13 +117,7 @@ class AdaSSP(PredictsLinearly, Promised):
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
-        refuse_outside(outside)
-        refuse_rows_of_people(self, "the realised loss")
-        if not hasattr(published, "moments_"):
-            raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
-        check_same_release(self, published)
-        run = partial(adassp_mechanism.run, self._plan(self._box(sweep.n_features)))
-        return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
+        return self._replayed(sweep, published, outside)
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Return what the released numbers say of the coefficients."""

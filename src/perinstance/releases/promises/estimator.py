@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,15 @@ from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import rows_as_they_are
-from perinstance.releases.base.log_ratios import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.log_ratios import (
+    LogRatios,
+    OwnRowLoss,
+    PublicFacts,
+    check_same_release,
+    one_pair,
+    one_row,
+    refuse_outside,
+)
 from perinstance.releases.base.publishing import WritesModel
 from perinstance.releases.base.release import Mechanism, MovedByPerson
 from perinstance.releases.base.rows_per_person import (
@@ -39,7 +48,7 @@ from perinstance.releases.base.rows_per_person import (
 from perinstance.releases.base.weighted_rows import refuse_own_row, shares_of_bound, weight_words, weights_as_they_are
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.promise import Promise, check_promise
-from perinstance.releases.promises.window import ClippedSweep, Window, published_before, simulated
+from perinstance.releases.promises.window import ClippedSweep, Window, published_before, replayed_log_ratios, simulated
 from perinstance.sampling import FixedRows
 from perinstance.shown_decimals import declared_text
 
@@ -214,6 +223,18 @@ class Promised(WritesModel):
         """Return all rows of a table as the release sees them."""
         blocks = list(sweep.map(lambda block: block))
         return self._seen(Block(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks])))
+
+    def _replayed(self, sweep: Sweep, published: Any, outside: Sweep | None) -> LogRatios:
+        """Return ``log q/p`` of everybody at all that one fit released, of a release whose answers are noisy sums."""
+        refuse_outside(outside)
+        refuse_rows_of_people(self, "the realised loss")
+        if not hasattr(published, "moments_"):
+            raise InvalidInput(
+                f"what {type(self).__name__} published is more than its coefficients; pass the fitted release itself"
+            )
+        check_same_release(self, published)
+        run = partial(self._run, self._box(sweep.n_features))
+        return LogRatios.of(replayed_log_ratios(run, self._everybody(sweep), published._answers()))
 
     def _check_count(self, rows: int) -> None:
         """Refuse more rows than were declared, where a number of rows is."""
