@@ -14,7 +14,7 @@ somebody who alone determines a direction moves it without limit, and their loss
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -284,7 +284,8 @@ class LinearProblem:
 
     alpha: float
     fit_intercept: bool = False
-    weighted: bool = False  #: rows come times the root of their weight, the ones of an intercept behind them
+    #: rows come times the root of their weight, the ones of an intercept behind them
+    weighted: bool = field(default=False, repr=False)
 
     @property
     def moved(self) -> MovedByPerson:
