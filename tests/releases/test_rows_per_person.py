@@ -177,7 +177,7 @@ def test_the_file_says_to_whom_the_promise_is_made(tmp_path):
     assert model.rows_per_person == 3 and model.document["declared"]["rows_per_person"] == 3
     assert "whatever stands in their records, with at most 3 records of each person used" in model.statement()
     assert pi.disclosure.regulator_summary(model)["neighbours"] == promise["neighbours"]
-    assert "what one id stands for" in pi.disclosure.registry_entry(model)["tier_2"]["privacy_unit"]
+    assert "what one id stands for" in pi.disclosure.registry_entry(model)["deployment"]["privacy_loss"]["privacy_unit"]
     told = pi.disclosure.statement(model, [0.1])
     assert told.epsilon == 1.0 and not told.own_row  # others of their rows may be longer
     assert "at most 3 rows used" in told.published

@@ -65,14 +65,13 @@ def _count(value: Any) -> int:
     return int(isinstance(value, int | float) and not isinstance(value, bool))
 
 
-#: What the deployments registry asks for at its three tiers, as registry.opendp.org/transparency-tiers described them
-#: in November 2025; the machine-readable schema was not available when this was written.
-REGISTRY_TIERS = "registry.opendp.org/transparency-tiers, November 2025"
+#: The layout of an entry of the deployments registry: its schema as of this commit, written as text (``test_export``).
+REGISTRY_SCHEMA = "opendp/deployments-registry-data, schemas/deployments-schema.yaml at 12ff7fce"
 TO_FILL_IN = "FILL IN"
 
 
 def registry_entry(published: Any) -> dict[str, Any]:
-    """Return what the deployments registry asks about one published model; who publishes, and why, is to fill in.
+    """Return an entry of the deployments registry about one published model; who publishes, and why, is to fill in.
 
     ``published`` is a fitted release or a published model (``perinstance.load_model``) that promises something.
     """
@@ -83,35 +82,61 @@ def registry_entry(published: Any) -> dict[str, Any]:
             "this release promises nothing to everybody, and a registry lists promises; publish with AdaSSP or AdaOPS"
         )
     neighbours, unit = promise.get("neighbours", NEIGHBOURS), "id" if "rows_per_person" in promise else "row"
-    target = document["target"] or "a target"
+    what = f"{document['method']} of {document['target'] or 'a target'}"
+    library = f"perinstance {document['perinstance']}"
     exact = f"drawn exactly from the operating system's randomness, rounded to the public grid {document['grid']:g}"
+    recipe, declared, bounds = (
+        json.dumps(document[name], ensure_ascii=False) for name in ("recipe", "declared", "bounds")
+    )
     return {
-        "described_by": REGISTRY_TIERS,
-        "tier_1": {
-            "curator": f"{TO_FILL_IN}: who publishes",
-            "intended_use": f"{TO_FILL_IN}: what the model is for",
-            "data_product": f"{document['method']} of {target}: {document['n_features']} coefficients",
-            "publication_date": f"{TO_FILL_IN}: year-month-day",
-        },
-        "tier_2": {
-            "flavor": "(epsilon, delta)-differential privacy",
-            "privacy_unit": f"{TO_FILL_IN}: what one {unit} stands for, such as one patient; neighbours: {neighbours}",
-            "privacy_loss": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
-            "deployment_model": "central: a curator holds the rows, and one draw is published",
-        },
-        "tier_3": {
-            "mechanism": document["published"],
-            "parameters": document["declared"],
-            "data_domain": {"bounds": document["bounds"], "beyond": "clipped to the bounds"},
-            "unprotected_quantities": ["names and number of the columns", "declared bounds and parameters"],
-            "preprocessing": document["recipe"] or "none; rows were numbers",
-            "accounting": {
-                "within": "all parts of the mechanism are composed to the stated loss, rounded up",
-                "composition": f"{TO_FILL_IN}: other releases about the same people, and their total",
-                "post_processing": "rounding to the grid; whatever is computed from the file",
+        "url_slug": f"{TO_FILL_IN}: letters and hyphens of a stable address",
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "product": {
+                "name": what,
+                "data_curators": [f"{TO_FILL_IN}: who publishes"],
+                "intended_use": f"{TO_FILL_IN}: what the model is for",
+                "data_product_type": "Machine learning model",
+                "data_product_region": f"{TO_FILL_IN}: where the people live, or whose law applies",
+                "description": f"{what}: {document['n_features']} coefficients",
+                "publication_date": f"{TO_FILL_IN}: year-month-day",
             },
-            "implementation": {"library": f"perinstance {document['perinstance']}", "sampling": exact},
-            "rationale": f"{TO_FILL_IN}: why this epsilon and this unit",
+            "dp_variant": {
+                "variant_name": "Approximate DP",
+                "data_domain": f"rows within declared bounds {bounds}; what lies beyond is clipped to them",
+                "unprotected_quantities": "names and number of the columns; declared bounds and parameters",
+            },
+            "privacy_loss": {
+                "privacy_unit": f"{TO_FILL_IN}: what one {unit} stands for, such as one patient",
+                "privacy_unit_description": f"neighbours: {neighbours}",
+                "privacy_parameters": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
+                "privacy_parameters_description": "all parts of the mechanism are composed to this loss, rounded up",
+            },
+            "model": {
+                "model_name": "Central",
+                "model_name_description": "a curator holds the rows, and one draw is published",
+                "actors": f"{TO_FILL_IN}: who sees the rows, and who the published model",
+                "release_type": "One release",
+                "release_type_description": f"{TO_FILL_IN}: further uses of these rows that are planned",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": "rounding to the grid; whatever is computed from the file",
+                "composition": f"{TO_FILL_IN}: other releases about the same people, and their total",
+            },
+            "implementation": {
+                "pre_processing_eda_hyperparameter_tuning": "a public rule: " + recipe
+                if document["recipe"]
+                else "none",
+                "mechanisms": f"{document['published']}; declared: {declared}; {library}, {exact}",
+                "justification": f"{TO_FILL_IN}: why this epsilon and this unit",
+            },
+            "resources": {
+                "notes": f"written after {REGISTRY_SCHEMA}",
+                "registry_authors": [f"{TO_FILL_IN}: who fills in this entry"],
+            },
         },
     }
 
