@@ -109,7 +109,7 @@ def open_table(file: Path, delimiter: str | None, decimal: str | None, recipe: A
     mark = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter) or getattr(recipe, "delimiter", None)
     stated = {} if getattr(recipe, "encoding", None) is None else {"encoding": recipe.encoding}
     table = pi.scan(file, delimiter=mark, decimal=decimal or ("." if recipe is None else recipe.decimal), **stated)
-    if (delimiter or decimal) and not hasattr(getattr(table, "reader", None), "delimiter"):
+    if (delimiter or decimal) and not hasattr(table, "delimiter"):
         raise InvalidInput("--delimiter and --decimal are for CSV files, and this is none; leave them out")
     return table
 

@@ -202,7 +202,7 @@ def partition_labels(source: Source, column: str) -> list[Any]:
         if column not in source.frame.columns:
             raise InvalidTable("the column to group by is not among the columns of the table; check its name")
         return list(source.frame[column].to_delayed())
-    parts = file_parts(source)
+    parts: Any = file_parts(source)
     if parts is None:
         raise InvalidInput("this table has no columns to group by; audit a data frame or Parquet")
-    return [dask.delayed(read_labels)(part, column) for part in parts]
+    return [dask.delayed(read_labels)(part.reader, column) for part in parts]
