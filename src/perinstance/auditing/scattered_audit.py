@@ -163,15 +163,24 @@ def scatter(
             "rows_of_partitions": list(found.rows),
             "quantile_error": QUANTILE_ERROR,
         }
+        _remove_drafts(folder)
         with private_file(folder / DONE, "w") as file:
             json.dump(words, file, indent=1)
     except BaseException:  # a part of an audit is of no use
+        _remove_drafts(folder)
         for number in range(who.partitions):
             with contextlib.suppress(OSError):
                 part_path(folder, number).unlink()
         raise
     rows = None if who.n_rows == sum(found.rows) else who.n_rows
     return ScatteredAudit(release, fit, delta, inside, who.n_features, folder, found, who.source, refined, rows)
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Remove what a worker that was killed had begun to write; another one has answered for it."""
+    for draft in folder.glob(".part-*.part"):
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def refuse_repeated_ids(sweep: DaskSweep, ahead: int) -> None:
