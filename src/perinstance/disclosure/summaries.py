@@ -68,6 +68,16 @@ def _count(value: Any) -> int:
 #: The layout of an entry of the deployments registry: its schema as of this commit, written as text (``test_export``).
 REGISTRY_SCHEMA = "opendp/deployments-registry-data, schemas/deployments-schema.yaml at 12ff7fce"
 TO_FILL_IN = "FILL IN"
+#: how every release of this package is deployed
+CENTRAL = {
+    "model_name": "Central",
+    "model_name_description": "a curator holds the rows, and one draw is published",
+    "actors": f"{TO_FILL_IN}: who sees the rows, and who the published model",
+    "release_type": "One release",
+    "release_type_description": f"{TO_FILL_IN}: further uses of these rows that are planned",
+    "data_source_type": "Static",
+    "access_type": "Non-interactive",
+}
 
 
 def registry_entry(published: Any) -> dict[str, Any]:
@@ -113,15 +123,7 @@ def registry_entry(published: Any) -> dict[str, Any]:
                 "privacy_parameters": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
                 "privacy_parameters_description": "all parts of the mechanism are composed to this loss, rounded up",
             },
-            "model": {
-                "model_name": "Central",
-                "model_name_description": "a curator holds the rows, and one draw is published",
-                "actors": f"{TO_FILL_IN}: who sees the rows, and who the published model",
-                "release_type": "One release",
-                "release_type_description": f"{TO_FILL_IN}: further uses of these rows that are planned",
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-            },
+            "model": CENTRAL,
             "accounting": {
                 "post_processing": "rounding to the grid; whatever is computed from the file",
                 "composition": f"{TO_FILL_IN}: other releases about the same people, and their total",
