@@ -111,6 +111,16 @@ def test_containers_columns_and_files(tmp_path):
         assert pi.audit(release, other, **named).losses == pytest.approx(audit.losses, rel=1e-9)
     plain = pi.audit(release, X, Y, ids=frame["id"], sample_weight=WEIGHTS)
     assert plain.losses == pytest.approx(audit.losses, rel=1e-9)
+    matrix = np.column_stack([X, Y, WEIGHTS])
+    for column in (4, -1):
+        assert pi.audit(release, matrix, target=3, ids=frame["id"], sample_weight=column).losses == (
+            pytest.approx(audit.losses, rel=1e-9)
+        )
+    for bad in (5, True, "w"):
+        with pytest.raises(InvalidTable):
+            pi.audit(release, matrix, target=3, sample_weight=bad)
+    with pytest.raises(InvalidTable, match="two dimensions"):
+        pi.audit(release, X[:, 0], Y, sample_weight=0)
     shuffled = frame["w"].sample(frac=1.0, random_state=1)  # matched by the index
     assert pi.audit(release, frame[list("abc")], frame["y"], ids=frame["id"], sample_weight=shuffled).losses == (
         pytest.approx(audit.losses, rel=1e-9)

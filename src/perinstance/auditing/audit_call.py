@@ -141,9 +141,9 @@ def audit(
     if is_weighted(release) and not weighted:
         raise InvalidInput("this release has weighted rows; pass sample_weight=, the weights that fit is given")
     if isinstance(sample_weight, str | int):
+        column, sample_weight = sample_weight, column_of_weights(X, sample_weight)
         if features is None and preparation is None:
-            features = features_but(X, sample_weight, target, ids)
-        sample_weight = column_of_weights(X, sample_weight)
+            features = features_but(X, column, target, ids)
     chosen = in_fitted_order(release, X, target, ids, features) if preparation is None else features
     table = read_rows(release, X, y, target, ids, chosen, preparation)
     named = feature_names(X, table, target, ids, chosen)

@@ -126,11 +126,11 @@ def _used(labels: Sequence[Any], target: Any, ids: Any, features: Any) -> Sequen
 
 
 def features_but(X: Any, weight: Any, target: Any, ids: Any) -> list[Any]:
-    """Return all columns of a table but the target, the ids and that of the weights."""
+    """Return all columns of a table but the target, the ids and that of the weights, which is one of them."""
     labels = column_labels(X)
-    return [
-        one for one in _used(range(np.shape(X)[1]) if labels is None else labels, target, ids, None) if one != weight
-    ]
+    if labels is None:  # columns of a matrix are counted from its end too
+        labels, weight = tuple(range(np.shape(X)[1])), weight % np.shape(X)[1]
+    return [one for one in _used(labels, target, ids, None) if one != weight]
 
 
 def in_fitted_order(release: Any, X: Any, target: Any, ids: Any, features: Any) -> Any:

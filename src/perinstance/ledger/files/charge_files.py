@@ -11,7 +11,6 @@ import bisect
 import hmac
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,9 +25,6 @@ from numpy.typing import NDArray
 from perinstance.data.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged
 from perinstance.ledger.files.sorted_pairs import META, SortedPairs, StoredCharge, file_digest, one_array, plain_columns
-
-#: files whose bytes are digested at a time. Changes only speed.
-DIGESTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +122,7 @@ class ChargeFile:
 def opened(folder: Path, charges: Sequence[StoredCharge]) -> Iterator[list[ChargeFile]]:
     """Open the files of some charges, and close them."""
     with ExitStack() as stack:
-        with ThreadPoolExecutor(DIGESTS) as pool:
-            files = list(pool.map(lambda stored: ChargeFile(folder, stored.file, stored.digest), charges))
-        yield [stack.enter_context(file) for file in files]
+        yield [stack.enter_context(ChargeFile(folder, stored.file, stored.digest)) for stored in charges]
 
 
 def holds_the_same(folder: Path, stored: StoredCharge, people: SortedPairs) -> bool:
