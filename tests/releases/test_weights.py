@@ -106,7 +106,7 @@ def test_containers_columns_and_files(tmp_path):
     release, named = pi.PosteriorSample(fit_intercept=True), {"target": "y", "ids": "id", "sample_weight": "w"}
     audit = pi.audit(release, frame, **named)
     assert audit.features == ("a", "b", "c") and len(audit) == N // 2
-    assert repr(audit).startswith("Audit(30 people with 60 rows")
+    assert repr(audit).startswith("Audit(30 people with 60 rows") and audit.health.n_features == 3
     for other in (frame[["w", "c", "y", "b", "a", "id"]], pi.scan(tmp_path / "t.parquet")):
         assert pi.audit(release, other, **named).losses == pytest.approx(audit.losses, rel=1e-9)
     plain = pi.audit(release, X, Y, ids=frame["id"], sample_weight=WEIGHTS)

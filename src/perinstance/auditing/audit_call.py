@@ -151,6 +151,7 @@ def audit(
         warn_of_identifiers(table)
     more: dict[str, Any] = {"preparation": preparation, "features": named, "has_weights": weighted}
     if weighted:
+        more["n_features"] = table.n_features  # without the ones that weighted rows bring
         release, table = _weighted(release, table, X, sample_weight)
     given: dict[str, Any] = {"delta": delta, "method": method, "engine": engine, "progress": progress}
     given |= {"outsiders": outsiders, "out": out, "more": more, "as_estimates": weights != "own"}

@@ -95,12 +95,11 @@ class Audit:
             losses=answers.epsilon,
             leverages=answers.leverage,
             residuals=answers.residual,
-            n_features=who.n_features,
             refined=len(answers.open),
             n_rows=None if who.n_rows == len(answers.epsilon) else who.n_rows,
             first_rows=getattr(who.source, "first_rows", None),
             row_flavour=getattr(who.source, "row_flavour", None),
-            **more,
+            **{"n_features": who.n_features, **more},
         )
 
     def __len__(self) -> int:
