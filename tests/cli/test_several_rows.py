@@ -84,6 +84,7 @@ def test_weights_at_the_shell(run, visits):
     bounds = (*BOUNDS, "--rows-per-person", 2, "--id", "person", "--weight", "w")
     words = ("release", "weighted.csv", "--epsilon", 1, *bounds)
     assert "go together" in run(*words).err
+    assert "--weight is not among the" in run(*words[:-1], "nobody", "--weight-bound", 2).err
     done = run(*words, "--weight-bound", 2, "--out", "weighted.json")
     assert done.code == 0, done.err
     document = json.loads(Path("weighted.json").read_text())

@@ -263,6 +263,8 @@ def load_weights(table: Any, column: str | None, features: Sequence[str]) -> dic
     """Read the column of weights, as ``fit`` is given them; a cell that is missing or no number is NaN."""
     if column is None:
         return {}
+    if column not in table.columns:
+        raise InvalidInput(f"--weight is not among the {len(table.columns)} columns of the table; check its name")
     return {"sample_weight": pi.data.load(table, column, features=[next(one for one in features if one != column)]).y}
 
 
